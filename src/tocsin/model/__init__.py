@@ -1,0 +1,12 @@
+"""The vocabulary that every other package shares; it imports nothing of ours.
+
+errors        the one error tree, each error with its wire code
+limits        every bound, with asserts that relate them
+identity      unique ids and the distinct number types (LSN, offset, sequence)
+destination   queues and topics and what a name may look like
+values        JMS value types and their self-describing byte form
+conversion    the JMS conversion tables
+batch         the columnar block: the unit of work between two clients
+editing       slicing blocks and adding columns to them
+message       one message as the application sees it
+"""
