@@ -1,0 +1,63 @@
+# `make run` and `make test` are all a newcomer needs; `make help` lists the rest.
+
+VENV     := .venv
+BIN      := $(VENV)/bin
+PYTHON3  ?= python3
+DATA_DIR ?= ./tocsin-data
+# More options for the server or the tests, e.g. make run ARGS="--port 7200", make test ARGS="-k journal".
+ARGS     ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-long check format bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# A stamp is newer than pyproject.toml once everything it lists is installed, so a second run starts at once.
+RUN_STAMP := $(VENV)/.installed-run
+DEV_STAMP := $(VENV)/.installed-dev
+TOO_OLD   := "tocsin needs Python 3.11 or newer; name one with: make PYTHON3=python3.12 (an older $(VENV) goes with make clean)."
+
+$(BIN)/python:
+	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo $(TOO_OLD) >&2; exit 1; }
+	$(PYTHON3) -m venv $(VENV)
+
+$(RUN_STAMP): pyproject.toml | $(BIN)/python
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo $(TOO_OLD) >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(DEV_STAMP): pyproject.toml | $(BIN)/python
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo $(TOO_OLD) >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(RUN_STAMP)
+
+# On a terminal the server gets a process group of its own (set -m), so Ctrl-C reaches the server and not make:
+# the server stops cleanly and make ends with the server's own exit status. Without a terminal the server takes
+# the shell's place, so that a signal to the recipe is a signal to the server.
+run: $(RUN_STAMP) ## install what is needed and start a server on this machine
+	@if [ -t 0 ]; then set -m; $(BIN)/tocsin serve --data-dir $(DATA_DIR) $(ARGS); \
+	else exec $(BIN)/tocsin serve --data-dir $(DATA_DIR) $(ARGS); fi
+
+test: check ## all checks, then all tests but the long ones
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-long: $(DEV_STAMP) ## the tests that take minutes
+	$(BIN)/python -m pytest -m long --timeout 3600 $(ARGS)
+
+check: $(DEV_STAMP) ## format, lint, types and layers, without changing a file
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(DEV_STAMP) ## rewrite the sources in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DEV_STAMP) ## run the benchmarks
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove the environment, builds and caches; data directories stay
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Administration by messages on `_ADMIN`: commands, snapshots of state, configuration, metrics."""

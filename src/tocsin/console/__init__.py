@@ -1,0 +1,1 @@
+"""The web console: an ordinary admin client with pages."""

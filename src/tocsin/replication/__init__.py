@@ -1,0 +1,1 @@
+"""Primary, backup, catch-up and promotion: how a group keeps one order and loses no message."""

@@ -1,0 +1,1 @@
+"""The Spark data source and the ready pipelines, built on the client library and PySpark."""
