@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from tocsin.model.errors import ConfigError, NewerFormat
+from tocsin.model.limits import USER_NAME_BYTES_MAX
+from tocsin.runtime.users_file import ITERATIONS_MAX, ITERATIONS_MIN, UsersFile, new_salt
+from tocsin.wire.scram import Credentials, make_credentials
+
+
+def user(name: str, *, password: str = "secret", iterations: int = ITERATIONS_MIN) -> Credentials:
+    salted = make_credentials("x", password, salt=b"12345678", iterations=ITERATIONS_MIN)
+    return Credentials(name, salted.salt, iterations, salted.stored_key, salted.server_key)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "users"
+
+
+@pytest.fixture
+def users(path: Path) -> UsersFile[Credentials]:
+    return UsersFile(path, Credentials)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_what_was_added_is_loaded(users: UsersFile[Credentials]) -> None:
+    anna, zoe = user("anna"), user("Zoë of the sea", iterations=ITERATIONS_MAX)
+    users.add(zoe)
+    users.add(anna)
+    loaded = users.load()
+    assert loaded.find("anna") == anna
+    assert loaded.find("Zoë of the sea") == zoe
+    assert loaded.find("nobody") is None
+    assert users.names() == ["Zoë of the sea", "anna"]
+
+
+def test_secret_stays_when_users_change(users: UsersFile[Credentials]) -> None:
+    users.add(user("anna"))
+    secret = users.load().secret
+    users.add(user("bert"))
+    users.remove("anna")
+    assert users.load().secret == secret
+    assert users.names() == ["bert"]
+
+
+def test_two_files_have_two_secrets(tmp_path: Path) -> None:
+    files = [UsersFile(tmp_path / name, Credentials) for name in ("one", "two")]
+    for file in files:
+        file.add(user("anna"))
+    assert files[0].load().secret != files[1].load().secret
+    assert new_salt() != new_salt()
+
+
+def test_adding_twice_needs_replace(users: UsersFile[Credentials]) -> None:
+    users.add(user("anna"))
+    with pytest.raises(ConfigError, match="'anna' exists already"):
+        users.add(user("anna", password="new"))
+    assert users.load().find("anna") == user("anna")
+    users.add(user("anna", password="new"), replace=True)
+    assert users.load().find("anna") == user("anna", password="new")
+
+
+def test_removing_an_unknown_user_is_an_error(users: UsersFile[Credentials]) -> None:
+    users.add(user("anna"))
+    with pytest.raises(ConfigError, match="no user 'bert'"):
+        users.remove("bert")
+
+
+def test_file_belongs_to_its_owner_alone(path: Path, users: UsersFile[Credentials]) -> None:
+    before = os.umask(0)
+    try:
+        users.add(user("anna"))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o640)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        users.load()
+
+
+def test_password_is_not_in_the_file(path: Path, users: UsersFile[Credentials]) -> None:
+    users.add(make_credentials("anna", "correct horse", salt=new_salt(), iterations=ITERATIONS_MIN))
+    assert b"correct horse" not in path.read_bytes()
+
+
+def test_crash_before_the_rename_leaves_the_old_file(
+    path: Path, users: UsersFile[Credentials], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users.add(user("anna"))
+    before = path.read_bytes()
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", fail)
+        with pytest.raises(ConfigError, match="Input/output error"):
+            users.add(user("bert"))
+    assert path.read_bytes() == before
+    # The leftover of that crash is in nobody's way.
+    users.add(user("bert"))
+    assert users.names() == ["anna", "bert"]
+
+
+def test_content_is_on_disk_before_it_is_renamed(
+    path: Path, users: UsersFile[Credentials], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    real_fsync, real_rename = os.fsync, os.rename
+
+    def fsync(handle: int) -> None:
+        calls.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        real_fsync(handle)
+
+    def rename(old: Path, new: Path) -> None:
+        calls.append("rename")
+        real_rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", rename)
+    users.add(user("anna"))
+    assert calls == ["file", "rename", "folder"]
+
+
+@pytest.mark.parametrize(
+    "name", ["", " anna", "anna ", "an\nna", "an\x00na", "\ud800", "x" * (USER_NAME_BYTES_MAX + 1)]
+)
+def test_bad_names_are_refused(path: Path, users: UsersFile[Credentials], name: str) -> None:
+    with pytest.raises(ConfigError, match="user name"):
+        users.add(user(name))
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("iterations", [0, ITERATIONS_MIN - 1, ITERATIONS_MAX + 1])
+def test_iterations_are_bounded(path: Path, users: UsersFile[Credentials], iterations: int) -> None:
+    with pytest.raises(ConfigError, match="Iterations"):
+        users.add(user("anna", iterations=iterations))
+    users.add(user("anna"))
+    edit(path, f"anna {ITERATIONS_MIN}", f"anna {iterations}")
+    with pytest.raises(ConfigError, match=r"Line 2 .*Iterations"):
+        users.load()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("bert 4096 ", "bert ", "Line 3 .*must hold a name"),
+        ("bert 4096 ", "bert many ", "Line 3 .*not a number"),
+        ("bert 4096 MTIzNDU2Nzg=", "bert 4096 ?", "Line 3 .*salt is not base64"),
+        ("bert 4096 MTIzNDU2Nzg=", "bert 4096 MTIz", "Line 3 .*salt has 3 bytes"),
+        ("bert", "anna", "Line 3 .*second time"),
+        ("bert", "", "Line 3 .*user name"),
+        ("bert", "\nbert", "Line 3 .*must hold a name"),
+        ("tocsin-users 1", "users 1", "Line 1 .*begin with 'tocsin-users 1'"),
+        ("tocsin-users 1", "tocsin-users 0", "Line 1"),
+        ("tocsin-users 1 ", "tocsin-users 1 x", "Line 1 .*secret"),
+    ],
+)
+def test_bad_line_is_named(
+    path: Path, users: UsersFile[Credentials], old: str, new: str, complaint: str
+) -> None:
+    users.add(user("anna"))
+    users.add(user("bert"))
+    edit(path, old, new)
+    with pytest.raises(ConfigError, match=complaint):
+        users.load()
+
+
+def test_bad_file_is_never_replaced(path: Path, users: UsersFile[Credentials]) -> None:
+    users.add(user("anna"))
+    edit(path, "anna 4096", "anna ????")
+    before = path.read_bytes()
+    with pytest.raises(ConfigError):
+        users.add(user("bert"))
+    assert path.read_bytes() == before
+
+
+def test_newer_format_is_refused(path: Path, users: UsersFile[Credentials]) -> None:
+    users.add(user("anna"))
+    edit(path, "tocsin-users 1", "tocsin-users 2")
+    with pytest.raises(NewerFormat, match="format 2"):
+        users.load()
+
+
+def test_missing_empty_cut_and_binary_files_are_sentences(path: Path, users: UsersFile[Credentials]) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        users.load()
+    path.touch(mode=0o600)
+    for content, complaint in (
+        (b"", "Line 1|cut off"),
+        (b"tocsin-users 1 x", "cut off"),
+        (b"\xff\n", "UTF-8"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ConfigError, match=complaint):
+            users.load()
+
+
+def test_folder_that_does_not_exist_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be changed: No such file"):
+        UsersFile(tmp_path / "missing" / "users", Credentials).add(user("anna"))
