@@ -1,0 +1,64 @@
+"""What all tests share: repeatable generated cases, and no thread or open file left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The same cases on every machine and every run; a shared machine is no reason to fail.
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("repeatable")
+
+# What was told to stop gets this long to be gone, such as a thread that is past its last job.
+GRACE_SECONDS = 2.0
+OPEN_FILES = Path("/proc/self/fd")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves threads, sockets or files open: in a server each one is a leak."""
+    threads_before, files_before = set(threading.enumerate()), _open_files()
+    yield
+    if request.node.get_closest_marker("keeps_resources"):
+        return
+    deadline = time.monotonic() + GRACE_SECONDS
+    while left := _left_behind(threads_before, files_before):
+        if time.monotonic() > deadline:
+            pytest.fail(f"The test left behind: {', '.join(left)}.")
+        gc.collect()
+        time.sleep(0.01)
+
+
+def _left_behind(threads_before: set[threading.Thread], files_before: dict[int, str]) -> list[str]:
+    threads = [f"thread {thread.name}" for thread in threading.enumerate() if thread not in threads_before]
+    files = [name for number, name in _open_files().items() if files_before.get(number) != name]
+    return threads + files
+
+
+def _open_files() -> dict[int, str]:
+    """Sockets and regular files of this process, by number; empty where the system does not list them."""
+    if not OPEN_FILES.is_dir():
+        return {}
+    found = {}
+    for entry in os.listdir(OPEN_FILES):
+        try:
+            name = os.readlink(OPEN_FILES / entry)
+        except FileNotFoundError:
+            # The listing itself needs a file, which is gone by now.
+            continue
+        if name.startswith(("socket:", "/")) and not name.startswith(("/dev/", "/proc/")):
+            found[int(entry)] = name
+    return found
