@@ -113,7 +113,7 @@ def test_only_the_edges_touch_the_world() -> None:
         for module in modules():
             for line, name in imports(module):
                 if name in WORLD and not may_touch_the_world(module):
-                    yield f"{place(module, line)} imports {name}: take it as an argument or go through runtime."
+                    yield f"{place(module, line)} imports {name}: take it as an argument, or use runtime."
 
     fail_on(problems())
 
