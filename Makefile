@@ -13,6 +13,8 @@ ARGS     ?=
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# pip refuses to work outside the environment, should $(VENV) be anything but one.
+PIP := $(BIN)/python -m pip --require-virtualenv --disable-pip-version-check --quiet
 # A stamp is newer than pyproject.toml once everything it lists is installed, so a second run starts at once.
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
@@ -24,12 +26,12 @@ $(BIN)/python:
 
 $(RUN_STAMP): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo $(TOO_OLD) >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(PIP) install --editable .
 	@touch $@
 
 $(DEV_STAMP): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo $(TOO_OLD) >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP) install --editable '.[dev]'
 	@touch $@ $(RUN_STAMP)
 
 # On a terminal the server gets a process group of its own (set -m), so Ctrl-C reaches the server and not make:
@@ -56,7 +58,7 @@ format: $(DEV_STAMP) ## rewrite the sources in the house format
 	$(BIN)/ruff format .
 
 bench: $(DEV_STAMP) ## run the benchmarks
-	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/tocsin bench $(ARGS)
 
 clean: ## remove the environment, builds and caches; data directories stay
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
