@@ -1,0 +1,25 @@
+"""The write-ahead log of a node: records in segments, group commit, recovery, compaction, snapshots, streams.
+
+It does not know what records mean, and does all I/O through the Files port. Start with `journal` and
+`recovery`.
+
+record           the record format, and encoding a group commit
+segment          file header and file names
+segment_index    where records are and which are live; the side index file
+jobs             what travels between the loop and the I/O threads
+journal          the loop's side: append, group commits, locate, release
+upkeep           which small job of maintenance comes next
+writer           the writing thread's side: one write, one sync
+reserve          the preallocated next segment
+compaction       the jobs of maintenance
+reader           payloads back from disk, verified
+scan             walks records, the hot loop of a restart
+tail             torn or damaged: looks at a bad place
+meta             identity of the journal
+recovery_table   what recovery does in which situation
+recovery_segment one segment during recovery
+recovery         opens a journal
+snapshot         state snapshots, two generations
+stream           files of retained topics
+inspect          list, check and dump any journal
+"""

@@ -1,0 +1,127 @@
+"""What travels between the loop's side of the journal and the threads that do its I/O."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from tocsin.journal.segment_index import SegmentIndex
+from tocsin.model.identity import Lsn
+from tocsin.runtime.ports import Buffer
+
+PendingRecord: TypeAlias = tuple[int, int, Sequence[Buffer]]
+"""(kind, epoch, payload parts) of a record that waits to be written."""
+
+
+class Location(NamedTuple):
+    """Where a payload is. Valid until the segment is compacted; the reader then says StaleLocation: locate
+    again.
+    """
+
+    file: str
+    generation: int
+    position: int
+    """Of the record's header."""
+    length: int
+    """Of the payload that the reader hands out."""
+    skip: int = 0
+    """Bytes of the stored payload before what the reader hands out."""
+
+
+@dataclass(slots=True)
+class WriteJob:
+    """One group commit. The writer reads it; `live` belongs to the loop and may change while the job is under
+    way.
+    """
+
+    first_lsn: Lsn
+    records: list[PendingRecord]
+    live: bytearray
+    bytes: int
+    """On disk, without barrier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A group commit is on disk."""
+
+    first_lsn: Lsn
+    last_lsn: Lsn
+    segment: Lsn
+    """First LSN of the segment that took it."""
+    positions: array[int]
+    end: int
+    full: bool
+    """No room could be found for a segment after this one: publishing must stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class MakeReserve:
+    """Preallocate the next segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropSegment:
+    """Remove a segment that nobody needs."""
+
+    first_lsn: Lsn
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteSegment:
+    """Copy the live records of a mostly dead segment to a smaller one with the same name."""
+
+    first_lsn: Lsn
+    last_lsn: Lsn
+    generation: int
+    positions: array[int]
+    flags: bytes
+    """As they were when the job was made; what is released meanwhile goes at the next rewrite."""
+    lsns: array[int] | None
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteIndex:
+    """Write the side file of a sealed segment."""
+
+    first_lsn: Lsn
+    generation: int
+    data: bytes
+
+
+MaintenanceJob: TypeAlias = MakeReserve | DropSegment | RewriteSegment | WriteIndex
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveMade:
+    """`made` is False when the disk has no room."""
+
+    made: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentDropped:
+    first_lsn: Lsn
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRewritten:
+    """`index` is None when there was no room for the copy; the old segment is then as it was."""
+
+    first_lsn: Lsn
+    index: SegmentIndex | None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexWritten:
+    """`written` is False when there was no room; opening then scans the segment."""
+
+    first_lsn: Lsn
+    generation: int
+    written: bool
+
+
+Maintained: TypeAlias = ReserveMade | SegmentDropped | SegmentRewritten | IndexWritten

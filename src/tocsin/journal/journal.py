@@ -1,0 +1,239 @@
+"""The journal as the loop sees it: what waits, what is durable, where records are, which are still needed. No
+I/O.
+
+The caller moves jobs between this object and the threads: `take` -> JournalWriter.write -> `written`, and
+`maintenance` -> compaction.run -> `maintained`. Made by `recovery.recover`; usable once its replay has been
+read to the end.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from tocsin.journal.jobs import (
+    Location,
+    Maintained,
+    MaintenanceJob,
+    PendingRecord,
+    ReserveMade,
+    WriteJob,
+    Written,
+)
+from tocsin.journal.record import HEADER_BYTES, payload_bytes, record_bytes
+from tocsin.journal.segment import FILE_HEADER_BYTES, segment_name
+from tocsin.journal.segment_index import SegmentIndex
+from tocsin.journal.upkeep import Upkeep
+from tocsin.model.errors import IllegalState, JournalDamaged, MessageTooLarge
+from tocsin.model.identity import Lsn
+from tocsin.model.limits import COMMIT_BYTES_MAX, COMMIT_RECORDS_MAX
+from tocsin.runtime.ports import Buffer
+
+
+class Journal:
+    """See the module. `full` means that there is no room for publishes; acknowledgements may still be
+    appended.
+    """
+
+    def __init__(self, segment_bytes: int, journal_id: bytes) -> None:
+        self.last_lsn = self.durable_lsn = Lsn(0)
+        self.full = False
+        self.pending_limit = segment_bytes // 2
+        """Callers stop taking in work before `pending_bytes` gets here; twice this much is refused."""
+        overhead = FILE_HEADER_BYTES + 2 * HEADER_BYTES
+        self.record_limit = segment_bytes // 2 - overhead
+        """The largest payload, so that any record fits a new segment with its barriers."""
+        self._commit_bytes = min(COMMIT_BYTES_MAX, segment_bytes // 4)
+        self._ready = False
+        self._pending: list[PendingRecord] = []
+        self._pending_live = bytearray()
+        self._pending_sizes = array("I")
+        self._pending_bytes = self._under_way_bytes = 0
+        self._under_way: deque[WriteJob] = deque()
+        self._segments: list[SegmentIndex] = []
+        self._firsts: list[int] = []
+        self._upkeep = Upkeep(self._segments, journal_id)
+
+    # Writing.
+
+    def append(self, kind: int, parts: Sequence[Buffer], *, live: bool, epoch: int = 0) -> Lsn:
+        """Queue one record. `live`: its payload will be read later, until `release`.
+
+        Each part counts its length in bytes (a memoryview must be of format B) and must not change until
+        written.
+        """
+        if not self._ready:
+            raise IllegalState("The journal is being replayed; read the replay to its end before appending.")
+        assert 0 < kind < 256, "kind 0 is the journal's own"
+        length = payload_bytes(parts)
+        if length > self.record_limit:
+            raise MessageTooLarge(
+                f"A record of {length} bytes is over the {self.record_limit} bytes that one segment can take."
+            )
+        size = record_bytes(length)
+        if self._pending_bytes + self._under_way_bytes + size > 2 * self.pending_limit:
+            raise BufferError(
+                f"More than {2 * self.pending_limit} bytes wait to be written; callers stop at half of that."
+            )
+        self._pending.append((kind, epoch, parts))
+        self._pending_live.append(live)
+        self._pending_sizes.append(size)
+        self._pending_bytes += size
+        self.last_lsn = Lsn(self.last_lsn + 1)
+        return self.last_lsn
+
+    def pending_bytes(self) -> int:
+        """Bytes appended and not yet known to be durable."""
+        return self._pending_bytes + self._under_way_bytes
+
+    def take(self) -> WriteJob | None:
+        """Everything that waits as one group commit, within bounds; the rest comes with the next call."""
+        if not self._pending:
+            return None
+        count, size = len(self._pending), self._pending_bytes
+        if count > COMMIT_RECORDS_MAX or size > self._commit_bytes:
+            count, size = self._bounded()
+        first_lsn = Lsn(self.last_lsn - len(self._pending) + 1)
+        job = WriteJob(first_lsn, self._pending[:count], self._pending_live[:count], size)
+        self._pending = self._pending[count:]
+        self._pending_live = self._pending_live[count:]
+        self._pending_sizes = self._pending_sizes[count:]
+        self._pending_bytes -= size
+        self._under_way_bytes += size
+        self._under_way.append(job)
+        return job
+
+    def _bounded(self) -> tuple[int, int]:
+        """How many records, at least one, make a commit within bounds, and their bytes."""
+        total = count = 0
+        for size in self._pending_sizes[:COMMIT_RECORDS_MAX]:
+            if count and total + size > self._commit_bytes:
+                break
+            total += size
+            count += 1
+        return count, total
+
+    def written(self, done: Written) -> None:
+        """A job is on disk. Jobs are reported in the order in which they were taken."""
+        job = self._under_way.popleft()
+        assert (job.first_lsn, len(job.records)) == (done.first_lsn, len(done.positions))
+        if not self._segments or self._segments[-1].first_lsn != done.segment:
+            self._start_segment(done.segment)
+        self._segments[-1].extend(done.positions, job.live, done.end)
+        self._under_way_bytes -= job.bytes
+        self.durable_lsn = done.last_lsn
+        self.full = self._upkeep.reserve_missing = done.full
+
+    def _start_segment(self, first_lsn: Lsn) -> None:
+        if self._segments:
+            self._segments[-1].sealed = True
+        self._adopt(SegmentIndex(first_lsn))
+
+    # Reading.
+
+    def locate(self, lsn: Lsn) -> Location | None:
+        """Where the payload is; None when it is not on disk yet, or gone."""
+        index = self._segment_of(lsn)
+        ordinal = index.ordinal(lsn) if index is not None else None
+        if index is None or ordinal is None:
+            return None
+        position, length = index.place(ordinal)
+        return Location(segment_name(index.first_lsn), index.generation, position, length)
+
+    def _segment_of(self, lsn: int) -> SegmentIndex | None:
+        place = bisect_right(self._firsts, lsn) - 1
+        return self._segments[place] if place >= 0 else None
+
+    def sealed_ranges(self) -> list[tuple[Lsn, Lsn]]:
+        """(first, last LSN) of the segments that take no more records, for moving retained blocks out of
+        them.
+        """
+        return [(Lsn(index.first_lsn), Lsn(index.last_lsn)) for index in self._segments if index.sealed]
+
+    # Liveness.
+
+    def release(self, lsn: Lsn) -> None:
+        """The payload will not be read again. Releasing twice does no harm."""
+        index = self._segment_of(lsn)
+        ordinal = index.ordinal(lsn) if index is not None else None
+        if index is not None and ordinal is not None:
+            index.release(ordinal)
+            self._upkeep.released(index, lsn, lsn)
+        elif lsn > self.durable_lsn:
+            self._release_unwritten(lsn, lsn)
+
+    def release_range(self, first_lsn: Lsn, last_lsn: Lsn) -> None:
+        """The same for all records from `first_lsn` to `last_lsn`, both included."""
+        place = max(0, bisect_right(self._firsts, first_lsn) - 1)
+        while place < len(self._segments) and self._segments[place].first_lsn <= last_lsn:
+            index = self._segments[place]
+            index.release_range(first_lsn, last_lsn)
+            self._upkeep.released(index, first_lsn, last_lsn)
+            place += 1
+        if last_lsn > self.durable_lsn:
+            self._release_unwritten(first_lsn, last_lsn)
+
+    def _release_unwritten(self, first_lsn: int, last_lsn: int) -> None:
+        pending_first = self.last_lsn - len(self._pending) + 1
+        waiting = [(job.first_lsn, job.live) for job in self._under_way]
+        for start, live in [*waiting, (Lsn(pending_first), self._pending_live)]:
+            begin, stop = max(0, first_lsn - start), min(len(live), last_lsn + 1 - start)
+            if begin < stop:
+                live[begin:stop] = bytes(stop - begin)
+
+    def retain_many(self, lsns: Iterable[int]) -> None:
+        """After a replay: which records are live. Call it once, also with nothing; until then nothing is
+        dropped.
+        """
+        for lsn in lsns:
+            index = self._segment_of(lsn)
+            ordinal = index.ordinal(lsn) if index is not None else None
+            if index is None or ordinal is None:
+                raise JournalDamaged(
+                    f"The record with LSN {lsn} is needed but is in no segment: "
+                    "a segment file is missing or was replaced."
+                )
+            index.retain(ordinal)
+        self._upkeep.liveness_known = True
+
+    # Upkeep.
+
+    def snapshot_taken(self, lsn: Lsn) -> None:
+        """A snapshot that needs only records above `lsn` is durable.
+
+        Two generations of snapshots are kept, and the older one must stay usable: space comes back below the
+        snapshot taken before this one.
+        """
+        self._upkeep.snapshot_taken(lsn)
+
+    def maintenance(self) -> MaintenanceJob | None:
+        """One small job of upkeep; no other comes before `maintained`. None: nothing to do now."""
+        return self._upkeep.next_job() if self._ready else None
+
+    def maintained(self, done: Maintained) -> None:
+        self._upkeep.done(done)
+        self._firsts[:] = [index.first_lsn for index in self._segments]
+        if isinstance(done, ReserveMade):
+            self.full = not done.made
+
+    # For recovery.
+
+    def _adopt(self, index: SegmentIndex) -> None:
+        assert not self._firsts or index.first_lsn > self._firsts[-1]
+        self._segments.append(index)
+        self._firsts.append(index.first_lsn)
+
+    def adopt(self, index: SegmentIndex) -> None:
+        """Recovery found this segment, the next in order."""
+        assert not self._ready
+        self._adopt(index)
+
+    def resume(self, last_lsn: Lsn, *, full: bool, snapshots: Sequence[Lsn]) -> None:
+        """Recovery is complete. `snapshots`: what the snapshots on disk need, oldest first."""
+        self.last_lsn = self.durable_lsn = last_lsn
+        self.full = self._upkeep.reserve_missing = full
+        for lsn in snapshots:
+            self._upkeep.snapshot_taken(lsn)
+        self._ready = True

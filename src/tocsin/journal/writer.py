@@ -1,0 +1,159 @@
+"""Writes group commits: one gathered write, one sync. Runs in the journal thread, or inline in a simulation.
+
+The writer owns the newest segment and moves on to the reserve when a commit does not fit any more. After a
+failed write or sync it is dead and says so: what is on disk is unknown then, and a repeated sync may report
+success for pages that the kernel has dropped. Only a restart, which reads the disk, can tell.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from tocsin.journal.jobs import WriteJob, Written
+from tocsin.journal.record import HEADER_BYTES, RecordEncoder
+from tocsin.journal.reserve import make_reserve
+from tocsin.journal.segment import (
+    FILE_HEADER_BYTES,
+    RESERVE,
+    SEGMENT_FLAVOUR,
+    SEGMENT_FOLDER,
+    FileHeader,
+    Identity,
+    segment_name,
+)
+from tocsin.model.errors import StorageFailed, StorageFull
+from tocsin.model.identity import Lsn
+from tocsin.runtime.ports import Buffer, File, Files
+
+
+class ActiveSegment:
+    """The segment that takes the next commit, and where it goes."""
+
+    __slots__ = ("_unwritten", "chain", "file", "first_lsn", "position", "proven", "seed", "size")
+
+    def __init__(self, file: File, header: FileHeader, *, position: int = 0, chain: int = 0) -> None:
+        self.file, self.first_lsn, self.seed = file, Lsn(header.first), header.seed()
+        self.size = file.size()
+        self.position = position or FILE_HEADER_BYTES
+        self.chain = chain if position else header.chain()
+        self._unwritten = None if position else header.encode()
+        self.proven = False
+        """The last thing in the file is a commit that holds nothing but a barrier: all before it is known
+        durable.
+        """
+
+    def fits(self, size: int) -> bool:
+        """Room for that many bytes of records, their barrier, and the barrier that ends the segment."""
+        return self.position + size + 2 * HEADER_BYTES <= self.size
+
+    def write(self, encoder: RecordEncoder) -> None:
+        """Write and sync one encoded commit; the file header goes along with the first one."""
+        parts: list[Buffer] = encoder.parts
+        if self._unwritten is not None:
+            self.file.write(0, [self._unwritten, *parts])
+        else:
+            self.file.write(self.position, parts)
+        self.file.sync()
+        self._unwritten = None
+        self.position, self.chain = encoder.position, encoder.chain
+
+
+class JournalWriter:
+    """Made by `recovery.recover`, which calls `resume` when it has found the end of the journal."""
+
+    def __init__(self, files: Files, identity: Identity, segment_bytes: int) -> None:
+        self._files, self._identity, self._segment_bytes = files, identity, segment_bytes
+        self._active: ActiveSegment | None = None
+        self._durable_lsn = 0
+        self._reserve = True
+        self._ready = self._dead = False
+
+    def resume(self, active: ActiveSegment | None, last_lsn: int, *, reserve: bool) -> None:
+        self._active, self._durable_lsn, self._reserve, self._ready = active, last_lsn, reserve, True
+
+    def write(self, job: WriteJob) -> Written:
+        """Make a group commit durable. StorageFull: nothing was written, the same job may be given again."""
+        self._check_alive()
+        assert job.first_lsn == self._durable_lsn + 1, "jobs come in order"
+        active = self._active
+        if active is None or not active.fits(job.bytes):
+            active = self._roll(job.first_lsn)
+        encoder = RecordEncoder(active.seed, active.chain, active.position)
+        lsn = self._durable_lsn
+        for kind, epoch, parts in job.records:
+            lsn += 1
+            encoder.add(kind, epoch, lsn, parts)
+        encoder.add_barrier(lsn)
+        self._commit(active, encoder)
+        self._durable_lsn = lsn
+        if not self._reserve:
+            self._reserve = self._try_reserve()
+        return self._report(job, active, encoder.positions)
+
+    def _report(self, job: WriteJob, active: ActiveSegment, positions: array[int]) -> Written:
+        last_lsn = Lsn(self._durable_lsn)
+        return Written(
+            job.first_lsn, last_lsn, active.first_lsn, positions, active.position, not self._reserve
+        )
+
+    def settle(self) -> None:
+        """Add a commit without records, which proves all before it.
+
+        Until then a damaged last commit could pass for one that a crash has torn. For quiet times and for the
+        end.
+        """
+        active = self._active
+        if active is None or active.proven or active.position == FILE_HEADER_BYTES or not active.fits(0):
+            return
+        self._check_alive()
+        encoder = RecordEncoder(active.seed, active.chain, active.position)
+        encoder.add_barrier(self._durable_lsn)
+        self._commit(active, encoder)
+        active.proven = True
+
+    def close(self) -> None:
+        """Settle, unless the writer is dead, and give the file back."""
+        if self._active is None:
+            return
+        if self._ready and not self._dead:
+            self.settle()
+        self._active.file.close()
+        self._active, self._ready = None, False
+
+    def _check_alive(self) -> None:
+        if self._dead:
+            raise StorageFailed(
+                "The journal stopped after a failed write; restart the server to see what reached the disk."
+            )
+        assert self._ready, "the replay must be read to its end before anything is written"
+
+    def _commit(self, active: ActiveSegment, encoder: RecordEncoder) -> None:
+        self._dead = True
+        active.write(encoder)
+        active.proven = self._dead = False
+
+    def _roll(self, first_lsn: Lsn) -> ActiveSegment:
+        """End the current segment and begin the next. The room for it is found before anything is changed."""
+        if not make_reserve(self._files, self._segment_bytes, "roll"):
+            raise StorageFull("No room left on the disk for the next journal segment; free some space.")
+        self._dead = True
+        if self._active is not None:
+            self._seal(self._active)
+        name = segment_name(first_lsn)
+        self._files.rename(RESERVE, name)
+        self._files.sync_directory(SEGMENT_FOLDER)
+        header = FileHeader(self._identity, SEGMENT_FLAVOUR, first_lsn)
+        self._active = ActiveSegment(self._files.open(name), header)
+        self._reserve = self._dead = False
+        return self._active
+
+    def _seal(self, active: ActiveSegment) -> None:
+        encoder = RecordEncoder(active.seed, active.chain, active.position)
+        encoder.add_barrier(self._durable_lsn, last=True)
+        active.file.write(active.position, encoder.parts)
+        active.file.truncate(encoder.position)
+        active.file.sync()
+        active.file.close()
+
+    def _try_reserve(self) -> bool:
+        return make_reserve(self._files, self._segment_bytes, "writer")

@@ -1,0 +1,8 @@
+"""Everything that touches the world: files, clocks, threads, sockets. Machines above it see only its ports.
+
+ports           what the layers above may ask of the world, as protocols
+disk            the data directory on a real file system, and the lock that keeps a second server out
+journal_thread  one thread that works off a queue of jobs, for the journal's writer, reader and maintenance
+users_file      who may log in
+tls             certificates
+"""
