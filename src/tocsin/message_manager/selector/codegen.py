@@ -213,9 +213,9 @@ class _Generator:
             return shortcuts.compares_boolean(variable, operator, value)
         if isinstance(value, str):
             return shortcuts.compares_string(variable, operator, value)
-        if value is None or not shortcuts.is_exact(value):
-            return None
-        return shortcuts.compares_number(variable, operator, value)
+        if shortcuts.is_exact(value):
+            return shortcuts.compares_number(variable, operator, value)
+        return None
 
     def _variable(self, identifier: Identifier) -> str:
         return self._variables[identifier.name]

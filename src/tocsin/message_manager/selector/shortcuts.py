@@ -7,7 +7,9 @@ exactly when the predicate is TRUE.
 from __future__ import annotations
 
 import ast
+from typing import TypeGuard
 
+from tocsin.message_manager.selector.arithmetic import Number, is_number
 from tocsin.message_manager.selector.columns import Value
 from tocsin.message_manager.selector.like import LikePattern
 from tocsin.message_manager.selector.pytree import call, call_method, compare, every, name_of
@@ -15,8 +17,9 @@ from tocsin.message_manager.selector.pytree import call, call_method, compare, e
 GIVEN = {"bool": bool, "isinstance": isinstance, "number": (int, float), "str": str}
 """The names that these expressions use."""
 
-# Up to here every long is also a double, so Python's exact comparison and Java's after widening agree.
-EXACT_DOUBLE_MAX = 2**53
+# Below this every long is also a double, so Python's exact comparison and Java's after widening agree. Not at
+# it: the next long is widened to this very number.
+EXACT_DOUBLE_END = 2**53
 
 _OPERATORS: dict[str, type[ast.cmpop]] = {
     "=": ast.Eq,
@@ -28,9 +31,9 @@ _OPERATORS: dict[str, type[ast.cmpop]] = {
 }
 
 
-def is_exact(value: Value) -> bool:
-    """Whether Python compares any number with this one as Java would; not for infinities and NaN."""
-    return value is not None and not isinstance(value, str) and abs(value) <= EXACT_DOUBLE_MAX
+def is_exact(value: Value) -> TypeGuard[Number]:
+    """Whether this is a number that Python compares with any other as Java would; no infinity, no NaN."""
+    return is_number(value) and abs(value) < EXACT_DOUBLE_END
 
 
 def compares(variable: str, operator: str, value: Value) -> ast.expr:
