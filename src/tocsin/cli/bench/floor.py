@@ -1,0 +1,47 @@
+"""What disk and network alone would cost: the least time in which one message can be stored and confirmed."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from statistics import median
+
+from tocsin.cli.bench.crew import Crew
+
+WRITE_BYTES = 128
+ROUND_TRIP_BYTES = 100
+TRIES = 1_000
+WARM_UP = 100
+
+
+def sync_seconds(folder: Path, tries: int = TRIES) -> float:
+    """Median of one small write and its fdatasync, on a preallocated file as journals are."""
+    path = folder / ".tocsin-bench-floor"
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(handle, 0, (tries + WARM_UP) * WRITE_BYTES)
+        os.fsync(handle)
+        data = b"x" * WRITE_BYTES
+        took_ns = []
+        for number in range(tries + WARM_UP):
+            before = time.monotonic_ns()
+            os.pwrite(handle, data, number * WRITE_BYTES)
+            os.fdatasync(handle)
+            took_ns.append(time.monotonic_ns() - before)
+        return median(took_ns[WARM_UP:]) / 1e9
+    finally:
+        os.close(handle)
+        path.unlink()
+
+
+def round_trip_seconds(crew: Crew, tries: int = TRIES) -> float:
+    """Median of one small round trip over loopback TCP between two processes."""
+    count = tries + WARM_UP
+    answerer = crew.start("echo", size=ROUND_TRIP_BYTES, count=count)
+    (listening,) = crew.gather(answerer)
+    crew.go(answerer)
+    caller = crew.start("caller", port=listening["port"], size=ROUND_TRIP_BYTES, count=count)
+    crew.gather(caller)
+    (result,) = crew.step(caller)
+    return float(median(result["took_ns"][WARM_UP:])) / 1e9

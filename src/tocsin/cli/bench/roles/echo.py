@@ -1,0 +1,58 @@
+"""Bytes there and back between two processes over TCP: what a round trip costs without any server."""
+
+from __future__ import annotations
+
+import socket
+import time
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+from tocsin.cli.bench.process import BenchFailed
+from tocsin.cli.bench.server import HOST
+
+WAIT_SECONDS_MAX = 30.0
+
+
+def answer(parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Takes size and count. Reports its port first, then answers so many times."""
+    with socket.create_server((HOST, 0)) as listener:
+        listener.settimeout(WAIT_SECONDS_MAX)
+        yield {"port": listener.getsockname()[1]}
+        connection, _ = listener.accept()
+        with connection:
+            _prepare(connection)
+            for _ in range(parameters["count"]):
+                connection.sendall(_exactly(connection, parameters["size"]))
+    yield {}
+
+
+def call(parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Takes port, size and count. Reports how long each round trip took."""
+    took_ns = array("q")
+    body = b"x" * parameters["size"]
+    with socket.create_connection((HOST, parameters["port"]), timeout=WAIT_SECONDS_MAX) as connection:
+        _prepare(connection)
+        yield {}
+        for _ in range(parameters["count"]):
+            before = time.monotonic_ns()
+            connection.sendall(body)
+            _exactly(connection, len(body))
+            took_ns.append(time.monotonic_ns() - before)
+        yield {"took_ns": took_ns.tolist()}
+
+
+def _prepare(connection: socket.socket) -> None:
+    # Blocking, because a socket with a timeout pays for one more system call; the crew bounds the run.
+    connection.settimeout(None)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = connection.recv(size)
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise BenchFailed("The other end of the round trip has gone.")
+        data += more
+    return data

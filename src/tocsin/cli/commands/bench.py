@@ -1,0 +1,119 @@
+"""`tocsin bench`: how fast this release is on this machine."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from tocsin.cli import options
+from tocsin.cli.bench.settings import (
+    BATCH_DEFAULT,
+    COUNT_MAX,
+    COUNTS,
+    PRODUCERS_MAX,
+    RATE_MAX,
+    RATES,
+    SIZE_DEFAULT,
+    SIZE_MIN,
+    USES,
+    Mode,
+    Settings,
+    Workload,
+)
+from tocsin.cli.output import note, print_json
+
+TERMINATED = 128 + signal.SIGTERM
+
+
+def bench(
+    workload: Annotated[Workload, typer.Argument(help="What to measure.")] = Workload.ALL,
+    size: Annotated[int | None, typer.Option(min=SIZE_MIN, help="Bytes of a body.  [100]")] = None,
+    count: Annotated[int | None, typer.Option(min=1, max=COUNT_MAX, help="Messages.")] = None,
+    mode: Annotated[Mode | None, typer.Option(help="publish, e2e: how the producer sends.  [many]")] = None,
+    producers: Annotated[
+        int | None, typer.Option(min=1, max=PRODUCERS_MAX, help="sync: senders at once.  [1]")
+    ] = None,
+    rate: Annotated[
+        int | None, typer.Option(min=1, max=RATE_MAX, help="latency, selector: messages a second.")
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, max=BATCH_DEFAULT, help="backlog, recovery: messages per batch.  [1000]"),
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="A running server; else one is started for the run.")
+    ] = None,
+    timeout: Annotated[
+        Any, options.duration_option("--timeout", help="A run that takes longer has failed.  [120s]")
+    ] = 120.0,
+    json: options.Json = False,
+) -> None:
+    """Measure one workload, or all of them. Producers, consumers and server are separate processes."""
+    given = {"mode": mode, "producers": producers, "rate": rate, "batch": batch}
+    for name, value in given.items():
+        if value is not None and workload not in USES[name]:
+            raise typer.BadParameter(f"--{name} means something to {' and '.join(USES[name])} only.")
+    # The default would end us without tidying up; the children end with us either way.
+    signal.signal(signal.SIGTERM, _stop)
+    timeout_s = float(timeout)
+    if workload is Workload.ALL:
+        if url is not None:
+            raise typer.BadParameter("`bench all` starts a server for each workload; leave --url away.")
+        _run_all(size, count, timeout_s, json)
+        return
+    settings = Settings(
+        workload=workload,
+        size=size or SIZE_DEFAULT,
+        count=count or COUNTS[workload],
+        mode=mode or Mode.MANY,
+        producers=producers or 1,
+        rate=rate or RATES.get(workload, 0),
+        batch=batch or BATCH_DEFAULT,
+        url=url,
+        timeout_s=timeout_s,
+    )
+    _run_one(settings, json)
+
+
+def _run_one(settings: Settings, json: bool) -> None:
+    from tocsin.cli.bench.report import print_result
+    from tocsin.cli.bench.workloads import RUN
+
+    _announce(settings)
+    result = RUN[settings.workload](settings)
+    if json:
+        print_json(result.as_object())
+    else:
+        print_result(result)
+
+
+def _run_all(size: int | None, count: int | None, timeout_s: float, json: bool) -> None:
+    from tocsin.cli.bench.report import Result, print_results
+    from tocsin.cli.bench.suite import plan
+    from tocsin.cli.bench.workloads import RUN
+
+    results: list[Result] = []
+    for settings in plan(size=size, count=count, timeout_s=timeout_s):
+        _announce(settings)
+        result = RUN[settings.workload](settings)
+        results.append(result)
+        if json:
+            print_json(result.as_object())
+    if json:
+        print_json({"workload": "all", "results": [result.as_object() for result in results]})
+    else:
+        print_results(results)
+
+
+def _announce(settings: Settings) -> None:
+    """A line and no spinner: on a small machine even that would be measured."""
+    if sys.stderr.isatty():
+        note(f"Measuring {settings.workload}, {settings.count:,} messages of {settings.size:,} bytes ...")
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    sys.exit(TERMINATED)

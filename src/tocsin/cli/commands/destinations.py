@@ -1,0 +1,136 @@
+"""`tocsin destinations`: list, show, create, delete, purge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Annotated, Any
+
+import typer
+
+from tocsin.cli import options
+from tocsin.cli.output import note, print_fields, print_json, print_table
+
+app = typer.Typer(help="Queues and topics: list, show, create, delete, purge.", no_args_is_help=True)
+
+COLUMNS = ("destination", "messages", "bytes", "consumers", "retained")
+
+
+@app.command("list")
+def list_destinations(
+    url: options.Url = options.URL_DEFAULT,
+    user: options.User = None,
+    password: options.Password = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+) -> None:
+    """List all destinations in name order."""
+    with options.Access(url, user, password, tls_ca).connect() as connection:
+        found = [_plain(info) for info in connection.destinations()]
+    if json:
+        print_json(found)
+    else:
+        print_table(COLUMNS, [[info.get(column) for column in COLUMNS] for info in found])
+
+
+@app.command()
+def show(
+    destination: options.DestinationArgument,
+    url: options.Url = options.URL_DEFAULT,
+    user: options.User = None,
+    password: options.Password = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+) -> None:
+    """Show one destination with its options, subscriptions and consumers."""
+    with options.Access(url, user, password, tls_ca).connect() as connection:
+        found = _plain(connection.show_destination(destination))
+    if json:
+        print_json(found)
+    else:
+        print_fields(found, title=str(destination))
+
+
+@app.command()
+def create(
+    destination: options.DestinationArgument,
+    retained: Annotated[
+        bool, typer.Option("--retained", help="Topics: messages stay and can be replayed.")
+    ] = False,
+    max_age: Annotated[
+        Any, options.duration_option("--max-age", help="Retained: drop what is older, such as 7d.")
+    ] = None,
+    max_bytes: Annotated[
+        Any, options.size_option("--max-bytes", help="Retained: keep at most so much, such as 10GiB.")
+    ] = None,
+    redelivery_limit: Annotated[
+        int | None,
+        typer.Option(min=0, help="Failed deliveries before a message goes to _DMQ; 0 is no limit."),
+    ] = None,
+    backoff: Annotated[
+        Any, options.duration_option("--backoff", help="Wait before the second delivery; doubles then.")
+    ] = None,
+    url: options.Url = options.URL_DEFAULT,
+    user: options.User = None,
+    password: options.Password = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+) -> None:
+    """Create a destination with options. Without any need for options the first use creates it, too."""
+    wanted = {
+        "retained": retained or None,
+        "max_age": max_age,
+        "max_bytes": max_bytes,
+        "redelivery_limit": redelivery_limit,
+        "backoff": backoff,
+    }
+    given = {name: value for name, value in wanted.items() if value is not None}
+    with options.Access(url, user, password, tls_ca).connect() as connection:
+        created = connection.create_destination(destination.name, destination.kind.word, **given)
+    if json:
+        print_json({"destination": str(destination), "created": created})
+    else:
+        note(f"{destination} {'was created' if created else 'exists already with these options'}.")
+
+
+@app.command()
+def delete(
+    destination: options.DestinationArgument,
+    url: options.Url = options.URL_DEFAULT,
+    user: options.User = None,
+    password: options.Password = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+) -> None:
+    """Delete a destination and everything in it; refused while somebody consumes from it."""
+    with options.Access(url, user, password, tls_ca).connect() as connection:
+        connection.delete_destination(destination)
+    if json:
+        print_json({"destination": str(destination), "deleted": True})
+    else:
+        note(f"{destination} was deleted.")
+
+
+@app.command()
+def purge(
+    destination: options.DestinationArgument,
+    url: options.Url = options.URL_DEFAULT,
+    user: options.User = None,
+    password: options.Password = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+) -> None:
+    """Drop all messages of a destination, and keep the destination."""
+    with options.Access(url, user, password, tls_ca).connect() as connection:
+        dropped = connection.purge_destination(destination)
+    if json:
+        print_json({"destination": str(destination), "dropped": dropped})
+    else:
+        note(f"{dropped:,} messages of {destination} were dropped.")
+
+
+def _plain(info: Any) -> dict[str, Any]:
+    if is_dataclass(info) and not isinstance(info, type):
+        return asdict(info)
+    assert isinstance(info, Mapping)
+    return dict(info)

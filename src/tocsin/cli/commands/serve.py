@@ -1,0 +1,44 @@
+"""`tocsin serve`: a server in this process, until a signal ends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.  [127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0 takes any free one.  [7177]")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where everything is stored.  [./tocsin-data]")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file; options given here win over it.")] = None,
+    sync: Annotated[
+        str | None,
+        typer.Option(metavar="always|interval", help="always: on disk before it is confirmed.  [always]"),
+    ] = None,
+    users: Annotated[Path | None, typer.Option(help="Users file, see `tocsin user`.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate with its chain, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Private key, PEM.")] = None,
+    log_json: Annotated[bool, typer.Option("--log-json", help="One JSON object a log line.")] = False,
+) -> None:
+    """Start a server. SIGTERM and Ctrl-C end it cleanly; SIGHUP reads the certificates anew."""
+    from tocsin.node.process import run_server
+
+    from tocsin.node.config import load_config
+
+    settings = load_config(
+        config,
+        {
+            "host": host,
+            "port": port,
+            "data_dir": data_dir,
+            "sync": sync,
+            "users_file": users,
+            "tls_cert": tls_cert,
+            "tls_key": tls_key,
+        },
+    )
+    raise typer.Exit(run_server(settings, log_json=log_json))

@@ -1,0 +1,100 @@
+"""Options that many verbs share. Each is an annotation, so that a verb only lists what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from tocsin.cli.names import read_destination
+from tocsin.cli.quantities import read_duration, read_size, read_start
+from tocsin.model.destination import Destination
+from tocsin.model.errors import InvalidDestination
+
+if TYPE_CHECKING:
+    import tocsin
+
+URL_DEFAULT = "tocsin://localhost:7177"
+
+Value = TypeVar("Value")
+
+
+def usage(read: Callable[[str], Value]) -> Callable[[str], Value]:
+    """A reader whose complaint becomes a usage error (exit code 2) that names the option."""
+
+    def parse(text: str) -> Value:
+        try:
+            return read(text)
+        except (ValueError, InvalidDestination) as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parse
+
+
+def _start(text: str) -> Any:
+    return read_start(text, datetime.now(UTC))
+
+
+Url = Annotated[
+    str, typer.Option("--url", envvar="TOCSIN_URL", help="Server to talk to; several hosts by comma.")
+]
+User = Annotated[str | None, typer.Option("--user", envvar="TOCSIN_USER", help="Who asks.")]
+Password = Annotated[
+    str | None,
+    typer.Option(
+        "--password", envvar="TOCSIN_PASSWORD", help="Better given by the variable: others see options."
+    ),
+]
+TlsCa = Annotated[
+    Path | None, typer.Option("--tls-ca", help="Trust servers with a certificate from this PEM file.")
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+
+DestinationArgument = Annotated[
+    Destination,
+    typer.Argument(
+        metavar="DESTINATION",
+        parser=usage(read_destination),
+        help="orders or queue:orders is a queue, topic:prices a topic.",
+        show_default=False,
+    ),
+]
+
+
+def duration_option(*names: str, help: str) -> Any:  # noqa: A002 - typer's own word
+    return typer.Option(*names, parser=usage(read_duration), metavar="TIME", help=help)
+
+
+def size_option(*names: str, help: str) -> Any:  # noqa: A002 - typer's own word
+    return typer.Option(*names, parser=usage(read_size), metavar="SIZE", help=help)
+
+
+def start_option(*names: str, help: str) -> Any:  # noqa: A002 - typer's own word
+    return typer.Option(*names, parser=usage(_start), metavar="START", help=help)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the server is and who asks."""
+
+    url: str
+    user: str | None = None
+    password: str | None = None
+    tls_ca: Path | None = None
+    client_id: str | None = None
+
+    def connect(self) -> tocsin.Connection:
+        import tocsin
+
+        context = None
+        if self.tls_ca is not None:
+            from tocsin.runtime.tls import client_context
+
+            context = client_context(ca=self.tls_ca)
+        return tocsin.connect(
+            self.url, user=self.user, password=self.password, client_id=self.client_id, ssl=context
+        )

@@ -1,0 +1,135 @@
+"""What a command found, on standard output: rich on a terminal, tab-separated when piped, JSON when asked.
+
+Everything else (notes, progress, errors) goes to standard error, so that a pipe carries data alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+WRITE_AT_BYTES = 64 * 1024
+
+
+class PipeClosed(Exception):
+    """Whoever read our output has gone, as `head` does; not an error."""
+
+
+def to_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return b64encode(value).decode()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
+    return str(value)
+
+
+class LineWriter:
+    """Lines to standard output in large writes. `flush` before waiting, or the user sees them late."""
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+        self._size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, PipeClosed):
+            self.flush()
+
+    def line(self, data: bytes) -> None:
+        self._waiting.append(data)
+        self._size += len(data) + 1
+        if self._size >= WRITE_AT_BYTES:
+            self.flush()
+
+    def json(self, value: object) -> None:
+        self.line(to_json(value).encode("utf-8", "surrogatepass"))
+
+    def flush(self) -> None:
+        if not self._waiting:
+            return
+        data = b"\n".join(self._waiting) + b"\n"
+        self._waiting.clear()
+        self._size = 0
+        try:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError as error:
+            raise PipeClosed from error
+
+
+def print_json(value: object) -> None:
+    with LineWriter() as out:
+        out.json(value)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
+    """A table on a terminal; when piped one row a line, tab-separated, without the column names."""
+    if not sys.stdout.isatty():
+        with LineWriter() as out:
+            for row in rows:
+                out.line("\t".join(map(_cell, row)).encode())
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*(_escaped(_cell(value)) for value in row))
+    Console().print(table)
+
+
+def print_fields(fields: Mapping[str, object], title: str | None = None) -> None:
+    """One thing, a field a line: aligned on a terminal, `name<TAB>value` when piped."""
+    print_table(("", ""), [(name.replace("_", " "), value) for name, value in fields.items()], title)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}" if sys.stdout.isatty() else str(value)
+    if isinstance(value, float):
+        return f"{value:,.3f}" if sys.stdout.isatty() else f"{value:.6g}"
+    if isinstance(value, Mapping | list | tuple):
+        return to_json(value)
+    return str(value)
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def note(text: str) -> None:
+    """For the user's eyes, never for a pipe."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def abandon_output() -> None:
+    """After the reader has gone: nothing may try to write the rest when the interpreter ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
