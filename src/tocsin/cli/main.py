@@ -70,8 +70,7 @@ def run(arguments: Sequence[str]) -> int:
         if os.environ.get("TOCSIN_TRACEBACK"):
             raise
         note(
-            f"tocsin: An error that should not happen, {type(error).__name__}: {error}. "
-            "TOCSIN_TRACEBACK=1 shows where."
+            f"tocsin: An error that should not happen, {type(error).__name__}: {error}. TOCSIN_TRACEBACK=1 shows where."
         )
         return exits.FAILED
     return exits.OK

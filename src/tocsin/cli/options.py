@@ -39,19 +39,13 @@ def _start(text: str) -> Any:
     return read_start(text, datetime.now(UTC))
 
 
-Url = Annotated[
-    str, typer.Option("--url", envvar="TOCSIN_URL", help="Server to talk to; several hosts by comma.")
-]
+Url = Annotated[str, typer.Option("--url", envvar="TOCSIN_URL", help="Server to talk to; several hosts by comma.")]
 User = Annotated[str | None, typer.Option("--user", envvar="TOCSIN_USER", help="Who asks.")]
 Password = Annotated[
     str | None,
-    typer.Option(
-        "--password", envvar="TOCSIN_PASSWORD", help="Better given by the variable: others see options."
-    ),
+    typer.Option("--password", envvar="TOCSIN_PASSWORD", help="Better given by the variable: others see options."),
 ]
-TlsCa = Annotated[
-    Path | None, typer.Option("--tls-ca", help="Trust servers with a certificate from this PEM file.")
-]
+TlsCa = Annotated[Path | None, typer.Option("--tls-ca", help="Trust servers with a certificate from this PEM file.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 
 DestinationArgument = Annotated[
@@ -95,6 +89,4 @@ class Access:
             from tocsin.runtime.tls import client_context
 
             context = client_context(ca=self.tls_ca)
-        return tocsin.connect(
-            self.url, user=self.user, password=self.password, client_id=self.client_id, ssl=context
-        )
+        return tocsin.connect(self.url, user=self.user, password=self.password, client_id=self.client_id, ssl=context)

@@ -55,8 +55,6 @@ def test_a_run_that_takes_too_long_is_stopped_and_leaves_no_process() -> None:
         crew.gather(answerer)
         crew._deadline = time.monotonic() + 0.1
         crew.go(answerer)
-        with pytest.raises(
-            BenchFailed, match=r"longer than 30 s \(--timeout\) and was stopped; echo had not"
-        ):
+        with pytest.raises(BenchFailed, match=r"longer than 30 s \(--timeout\) and was stopped; echo had not"):
             crew.gather(answerer)
     assert answerer.process.returncode is not None

@@ -80,9 +80,7 @@ class Crew:
             end(member.process, STOP_SECONDS_MAX)
 
     def start(self, role: str, **parameters: Any) -> Member:
-        process = start_module(
-            worker.__name__, [role], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None
-        )
+        process = start_module(worker.__name__, [role], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None)
         member = Member(role, process)
         self._members.append(member)
         self._selector.register(process.stdout, selectors.EVENT_READ, member)  # type: ignore[arg-type]

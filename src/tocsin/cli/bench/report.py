@@ -74,9 +74,7 @@ def print_results(results: Sequence[Result]) -> None:
     rows = []
     for result in results:
         shown = result.as_object()
-        more = ", ".join(
-            f"{name} {_short(value)}" for name, value in result.more.items() if value is not None
-        )
+        more = ", ".join(f"{name} {_short(value)}" for name, value in result.more.items() if value is not None)
         rows.append(
             (
                 shown["workload"],
@@ -89,9 +87,7 @@ def print_results(results: Sequence[Result]) -> None:
                 more,
             )
         )
-    print_table(
-        ("workload", "count", "messages/s", "p50 us", "p99 us", "CPU s/100k", "RSS MiB", "more"), rows
-    )
+    print_table(("workload", "count", "messages/s", "p50 us", "p99 us", "CPU s/100k", "RSS MiB", "more"), rows)
 
 
 def _short(value: object) -> str:

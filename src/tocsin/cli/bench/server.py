@@ -79,18 +79,14 @@ class OwnServer:
             str(self.folder / "data"),
         ]
         with open(self._log, "ab") as log:
-            self._process = start_module(
-                "tocsin.cli.main", arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            self._process = start_module("tocsin.cli.main", arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def wait_until_listening(self) -> None:
         deadline = time.monotonic() + START_SECONDS_MAX
         while not is_listening(self.port):
             self.check_alive()
             if time.monotonic() > deadline:
-                raise BenchFailed(
-                    f"The server did not listen within {START_SECONDS_MAX:.0f} s.{self._last_words()}"
-                )
+                raise BenchFailed(f"The server did not listen within {START_SECONDS_MAX:.0f} s.{self._last_words()}")
             time.sleep(0.01)
 
     def check_alive(self) -> None:

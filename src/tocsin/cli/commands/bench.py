@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated, Any
 
@@ -31,25 +33,30 @@ TERMINATED = 128 + signal.SIGTERM
 
 def bench(
     workload: Annotated[Workload, typer.Argument(help="What to measure.")] = Workload.ALL,
-    size: Annotated[int | None, typer.Option(min=SIZE_MIN, help="Bytes of a body.  [100]")] = None,
-    count: Annotated[int | None, typer.Option(min=1, max=COUNT_MAX, help="Messages.")] = None,
-    mode: Annotated[Mode | None, typer.Option(help="publish, e2e: how the producer sends.  [many]")] = None,
+    size: Annotated[
+        int | None, typer.Option(min=SIZE_MIN, help="Bytes of a body.", show_default=str(SIZE_DEFAULT))
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, max=COUNT_MAX, help="Messages.", show_default="by workload")
+    ] = None,
+    mode: Annotated[
+        Mode | None, typer.Option(help="publish, e2e: how the producer sends.", show_default="many")
+    ] = None,
     producers: Annotated[
-        int | None, typer.Option(min=1, max=PRODUCERS_MAX, help="sync: senders at once.  [1]")
+        int | None, typer.Option(min=1, max=PRODUCERS_MAX, help="sync: senders at once.", show_default="1")
     ] = None,
     rate: Annotated[
-        int | None, typer.Option(min=1, max=RATE_MAX, help="latency, selector: messages a second.")
+        int | None,
+        typer.Option(min=1, max=RATE_MAX, help="latency, selector: messages a second.", show_default="1000, 200"),
     ] = None,
     batch: Annotated[
         int | None,
-        typer.Option(min=1, max=BATCH_DEFAULT, help="backlog, recovery: messages per batch.  [1000]"),
+        typer.Option(
+            min=1, max=BATCH_DEFAULT, help="backlog, recovery: messages per batch.", show_default=str(BATCH_DEFAULT)
+        ),
     ] = None,
-    url: Annotated[
-        str | None, typer.Option("--url", help="A running server; else one is started for the run.")
-    ] = None,
-    timeout: Annotated[
-        Any, options.duration_option("--timeout", help="A run that takes longer has failed.  [120s]")
-    ] = 120.0,
+    url: Annotated[str | None, typer.Option("--url", help="A running server; else one is started for the run.")] = None,
+    timeout: Annotated[Any, options.duration_option("--timeout", help="A run that takes longer has failed.")] = "120s",
     json: options.Json = False,
 ) -> None:
     """Measure one workload, or all of them. Producers, consumers and server are separate processes."""
@@ -57,13 +64,12 @@ def bench(
     for name, value in given.items():
         if value is not None and workload not in USES[name]:
             raise typer.BadParameter(f"--{name} means something to {' and '.join(USES[name])} only.")
-    # The default would end us without tidying up; the children end with us either way.
-    signal.signal(signal.SIGTERM, _stop)
+    if workload in (Workload.ALL, Workload.RECOVERY) and url is not None:
+        raise typer.BadParameter(f"The workload {workload} starts servers of its own; leave --url away.")
     timeout_s = float(timeout)
     if workload is Workload.ALL:
-        if url is not None:
-            raise typer.BadParameter("`bench all` starts a server for each workload; leave --url away.")
-        _run_all(size, count, timeout_s, json)
+        with _tidy_end():
+            _run_all(size, count, timeout_s, json)
         return
     settings = Settings(
         workload=workload,
@@ -76,7 +82,8 @@ def bench(
         url=url,
         timeout_s=timeout_s,
     )
-    _run_one(settings, json)
+    with _tidy_end():
+        _run_one(settings, json)
 
 
 def _run_one(settings: Settings, json: bool) -> None:
@@ -113,6 +120,16 @@ def _announce(settings: Settings) -> None:
     """A line and no spinner: on a small machine even that would be measured."""
     if sys.stderr.isatty():
         note(f"Measuring {settings.workload}, {settings.count:,} messages of {settings.size:,} bytes ...")
+
+
+@contextmanager
+def _tidy_end() -> Iterator[None]:
+    """SIGTERM would end us with the data directory left behind; children end with us either way."""
+    before = signal.signal(signal.SIGTERM, _stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -25,9 +25,7 @@ def browse(
 ) -> None:
     """Show the messages of a queue, a line each, and leave them there; exit code 3 when there are none."""
     if queue.kind is not Kind.QUEUE:
-        raise typer.BadParameter(
-            "Only queues can be browsed; `tocsin receive --from` reads a retained topic."
-        )
+        raise typer.BadParameter("Only queues can be browsed; `tocsin receive --from` reads a retained topic.")
     seen = 0
     with (
         options.Access(url, user, password, tls_ca).connect() as connection,

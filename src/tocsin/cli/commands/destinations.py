@@ -54,9 +54,7 @@ def show(
 @app.command()
 def create(
     destination: options.DestinationArgument,
-    retained: Annotated[
-        bool, typer.Option("--retained", help="Topics: messages stay and can be replayed.")
-    ] = False,
+    retained: Annotated[bool, typer.Option("--retained", help="Topics: messages stay and can be replayed.")] = False,
     max_age: Annotated[
         Any, options.duration_option("--max-age", help="Retained: drop what is older, such as 7d.")
     ] = None,

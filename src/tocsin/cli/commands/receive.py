@@ -22,34 +22,22 @@ ACKNOWLEDGE_EVERY = 1_000
 
 def receive(
     destination: options.DestinationArgument,
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="End after so many messages.")
-    ] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="End after so many messages.")] = None,
     timeout: Annotated[
         Any,
         options.duration_option("--timeout", help="End when nothing came for so long; 2s if not given."),
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait for more, for ever or for --timeout.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, for ever or for --timeout.")] = False,
     selector: Annotated[str | None, typer.Option(help="SQL-like: \"region = 'EU' AND amount > 5\".")] = None,
     subscription: Annotated[str | None, typer.Option(help="Name of a topic subscription.")] = None,
     durable: Annotated[bool, typer.Option("--durable", help="The subscription outlives this run.")] = False,
-    shared: Annotated[
-        bool, typer.Option("--shared", help="Several consumers share the subscription.")
-    ] = False,
+    shared: Annotated[bool, typer.Option("--shared", help="Several consumers share the subscription.")] = False,
     start: Annotated[
         Any,
-        options.start_option(
-            "--from", help="Retained topics: earliest, latest, an offset, a time, or how long ago."
-        ),
+        options.start_option("--from", help="Retained topics: earliest, latest, an offset, a time, or how long ago."),
     ] = None,
-    ack: Annotated[
-        bool, typer.Option("--ack/--no-ack", help="--no-ack leaves the messages where they are.")
-    ] = True,
-    client_id: Annotated[
-        str | None, typer.Option(help="Owner of a durable subscription that is not shared.")
-    ] = None,
+    ack: Annotated[bool, typer.Option("--ack/--no-ack", help="--no-ack leaves the messages where they are.")] = True,
+    client_id: Annotated[str | None, typer.Option(help="Owner of a durable subscription that is not shared.")] = None,
     url: options.Url = options.URL_DEFAULT,
     user: options.User = None,
     password: options.Password = None,
@@ -81,9 +69,7 @@ class _View:
         start: Any,
     ) -> None:
         if destination.kind is Kind.QUEUE and (subscription or durable or shared or start is not None):
-            raise typer.BadParameter(
-                f"Subscriptions and --from are for topics; did you mean topic:{destination.name}?"
-            )
+            raise typer.BadParameter(f"Subscriptions and --from are for topics; did you mean topic:{destination.name}?")
         if (durable or shared) and not subscription:
             raise typer.BadParameter("--durable and --shared need --subscription NAME.")
         self._destination = destination

@@ -25,7 +25,8 @@ PROGRESS_EVERY = 10_000
 def send(
     destination: options.DestinationArgument,
     body: Annotated[
-        list[str] | None, typer.Argument(help="A message each; without any, a message per line of input.")
+        list[str] | None,
+        typer.Argument(metavar="BODY", help="A message each; without any, a message per line of input."),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="One message, the bytes of this file.")] = None,
     as_bytes: Annotated[bool, typer.Option("--bytes", help="Bodies are bytes, not text.")] = False,
@@ -35,18 +36,14 @@ def send(
     ] = None,
     priority: Annotated[int | None, typer.Option(min=0, max=9, help="4 if not given.")] = None,
     ttl: Annotated[Any, options.duration_option("--ttl", help="Expires after this time.")] = None,
-    delay: Annotated[
-        Any, options.duration_option("--delay", help="Not delivered before this time has passed.")
-    ] = None,
+    delay: Annotated[Any, options.duration_option("--delay", help="Not delivered before this time has passed.")] = None,
     key: Annotated[str | None, typer.Option(help="Key of the message.")] = None,
     group: Annotated[str | None, typer.Option(help="Messages of a group go to one consumer.")] = None,
     message_type: Annotated[str | None, typer.Option("--type", help="JMSType header.")] = None,
     correlation_id: Annotated[str | None, typer.Option(help="What this message answers.")] = None,
     reply_to: Annotated[
         Any,
-        typer.Option(
-            parser=options.usage(options.read_destination), metavar="DESTINATION", help="Where to answer."
-        ),
+        typer.Option(parser=options.usage(options.read_destination), metavar="DESTINATION", help="Where to answer."),
     ] = None,
     url: options.Url = options.URL_DEFAULT,
     user: options.User = None,

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 
+class Sync(StrEnum):
+    ALWAYS = "always"
+    INTERVAL = "interval"
+
+
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on.  [127.0.0.1]")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0 takes any free one.  [7177]")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="0 takes any free one.", show_default="7177")
+    ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where everything is stored.  [./tocsin-data]")
+        Path | None, typer.Option(help="Where everything is stored.", show_default="./tocsin-data")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file; options given here win over it.")] = None,
     sync: Annotated[
-        str | None,
-        typer.Option(metavar="always|interval", help="always: on disk before it is confirmed.  [always]"),
+        Sync | None, typer.Option(help="always: on disk before it is confirmed.", show_default="always")
     ] = None,
     users: Annotated[Path | None, typer.Option(help="Users file, see `tocsin user`.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate with its chain, PEM.")] = None,
@@ -35,7 +42,7 @@ def serve(
             "host": host,
             "port": port,
             "data_dir": data_dir,
-            "sync": sync,
+            "sync": None if sync is None else sync.value,
             "users_file": users,
             "tls_cert": tls_cert,
             "tls_key": tls_key,

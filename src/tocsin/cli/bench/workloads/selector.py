@@ -25,13 +25,9 @@ def run(settings: Settings) -> Result:
         crew.gather(filler)
         (filled,) = crew.step(filler)
 
-        searcher = crew.start(
-            "searcher", destination=stored, count=settings.count, timeout_s=settings.timeout_s
-        )
+        searcher = crew.start("searcher", destination=stored, count=settings.count, timeout_s=settings.timeout_s)
         receiver = crew.start("latency receiver", destination=other, count=others)
-        sender = crew.start(
-            "paced sender", destination=other, count=others, size=settings.size, rate=settings.rate
-        )
+        sender = crew.start("paced sender", destination=other, count=others, size=settings.size, rate=settings.rate)
         crew.gather(searcher, receiver, sender)
         crew.go(receiver, sender)
         time.sleep(WARM_UP_SECONDS)

@@ -1,0 +1,75 @@
+"""`tocsin user`: a users file from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tocsin.cli.main import app
+from tocsin.model.errors import ConfigError
+from tocsin.runtime.users_file import UsersFile
+from tocsin.wire.scram import Credentials, make_credentials
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    return tmp_path / "users"
+
+
+def add(users: Path, name: str, password: str, *more: str) -> None:
+    arguments = ["user", "add", name, "--users", str(users), "--password-stdin", *more]
+    result = RUNNER.invoke(app, arguments, input=password + "\n", catch_exceptions=False)
+    assert result.exit_code == 0
+    assert result.stdout == "" or "--json" in more
+
+
+def test_a_user_who_was_added_can_log_in_with_that_password(users: Path) -> None:
+    add(users, "ada", "engine No. 1")
+    stored = UsersFile(users, Credentials).load().find("ada")
+    assert stored is not None
+    again = make_credentials("ada", "engine No. 1", salt=stored.salt, iterations=stored.iterations)
+    assert again == stored
+    assert "engine" not in users.read_text()
+
+
+def test_list_and_remove(users: Path) -> None:
+    add(users, "bob", "b")
+    add(users, "ada", "a", "--json")
+    shown = RUNNER.invoke(app, ["user", "list", "--users", str(users)])
+    assert shown.stdout == "ada\nbob\n"
+    RUNNER.invoke(app, ["user", "remove", "bob", "--users", str(users)], catch_exceptions=False)
+    listed = RUNNER.invoke(app, ["user", "list", "--users", str(users), "--json"])
+    assert json.loads(listed.stdout) == ["ada"]
+
+
+def test_a_second_add_needs_replace(users: Path) -> None:
+    add(users, "ada", "old")
+    before = users.read_text()
+    with pytest.raises(ConfigError, match="exists already"):
+        add(users, "ada", "new")
+    assert users.read_text() == before
+    add(users, "ada", "new", "--replace")
+    assert users.read_text() != before
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [(["--password-stdin"], "held no password"), ([], "no terminal to ask")],
+)
+def test_without_a_password_nothing_is_added(users: Path, options: list[str], complaint: str) -> None:
+    arguments = ["user", "add", "ada", "--users", str(users), *options]
+    result = RUNNER.invoke(app, arguments, input="")
+    assert isinstance(result.exception, ConfigError)
+    assert complaint in str(result.exception)
+    assert not users.exists()
+
+
+def test_the_file_can_be_named_by_the_environment(users: Path) -> None:
+    add(users, "ada", "a")
+    result = RUNNER.invoke(app, ["user", "list"], env={"TOCSIN_USERS": str(users)})
+    assert result.stdout == "ada\n"
