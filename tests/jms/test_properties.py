@@ -302,13 +302,20 @@ def test_j28_optional_jmsx_properties_are_not_claimed(
     assert optional.isdisjoint(properties)
 
 
-@pytest.mark.parametrize("name", ["JMSXMine", "JMSMine", "JMSPriority", "JMS_acme_key", "JMS_tocsin_key"])
+@pytest.mark.parametrize("name", ["JMSXMine", "JMSXUserID", "JMSXDeliveryCount", "JMSMine", "JMSPriority"])
 def test_j29_names_with_reserved_prefixes_are_refused(session: tocsin.Session, name: str) -> None:
-    """Names that begin with JMS, JMSX or JMS_ belong to the standard and to vendors: applications cannot set them."""
+    """Names that begin with JMS or JMSX belong to the standard: applications cannot set them, groups excepted."""
     message = session.message("text")
 
     with pytest.raises(errors.TocsinError, match="JMS"):
         message.properties[name] = 1
+
+
+def test_j29_vendor_names_pass_through(session: tocsin.Session, queue: tocsin.Destination) -> None:
+    """Names that begin with JMS_ belong to vendors: what one of them has set travels on, and can be selected."""
+    session.producer(queue).send("text", properties={"JMS_acme_key": "k"})
+
+    assert take(session.consumer(queue, "JMS_acme_key = 'k'")).properties["JMS_acme_key"] == "k"
 
 
 def test_j29_reserved_prefixes_are_refused_in_a_send_too(
