@@ -7,6 +7,8 @@ names      how destinations are written: `orders`, `queue:orders`, `topic:prices
 quantities sizes, durations and points in time as people write them
 properties `name:type=value`, as in `tocsin send --property`
 messages   a message as a line of text or as a JSON object
+files      the files of a server that must not be changed
+exits      exit codes
 output     tables, fields and JSON lines; a pipe that closes early
 progress   what is shown while something takes long, on a terminal only
 bench      the benchmarks behind `tocsin bench`

@@ -61,23 +61,17 @@ class ForeignServer:
 class OwnServer:
     """A child process that serves `folder`; it can be killed and started again on the same port."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
+        self._options = options
         self.port = _free_port()
         self.url = f"tocsin://{HOST}:{self.port}"
         self._log = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        arguments = [
-            "serve",
-            "--host",
-            HOST,
-            "--port",
-            str(self.port),
-            "--data-dir",
-            str(self.folder / "data"),
-        ]
+        place = ("--host", HOST, "--port", str(self.port), "--data-dir", str(self.folder / "data"))
+        arguments = ["serve", *place, *self._options]
         with open(self._log, "ab") as log:
             self._process = start_module("tocsin.cli.main", arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 

@@ -13,7 +13,7 @@ from tocsin.cli.output import note, print_fields, print_json, print_table
 
 app = typer.Typer(help="Queues and topics: list, show, create, delete, purge.", no_args_is_help=True)
 
-COLUMNS = ("destination", "messages", "bytes", "consumers", "retained")
+COLUMNS = ("kind", "name", "messages", "bytes", "consumers", "in_flight", "dead", "retained")
 
 
 @app.command("list")

@@ -1,0 +1,91 @@
+"""`tocsin journal` on the files of a server that has stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Shell
+
+from tocsin.cli.bench.server import OwnServer
+
+SHELL = Shell("tocsin://127.0.0.1:1")
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The data directory of a server that stored three messages and was killed."""
+    server = OwnServer(tmp_path_factory.mktemp("stopped"))
+    server.start()
+    try:
+        server.wait_until_listening()
+        Shell(server.url).ok("send", "orders", "first", "second", "third")
+        server.kill()
+        yield server.folder / "data"
+    finally:
+        server.stop()
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def records(folder: Path, *more: str) -> list[dict[str, Any]]:
+    lines = SHELL.ok("journal", "dump", str(folder), "--json", *more).splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_a_sound_journal_passes_and_nothing_is_changed(stopped: Path) -> None:
+    before = contents(stopped)
+    assert SHELL.json("journal", "check", str(stopped))["damaged"] is False
+    done = SHELL.run("journal", "check", str(stopped))
+    assert (done.returncode, done.stdout) == (0, b"")
+    SHELL.ok("journal", "list", str(stopped))
+    SHELL.ok("journal", "dump", str(stopped))
+    assert contents(stopped) == before
+
+
+def test_list_names_each_segment(stopped: Path) -> None:
+    (segment,) = [info for info in SHELL.json("journal", "list", str(stopped)) if info["kind"] == "segment"]
+    assert segment["first_lsn"] == 1
+    assert segment["records"] >= 4
+    (row,) = [
+        line.split("\t")
+        for line in SHELL.ok("journal", "list", str(stopped)).decode().splitlines()
+        if line.startswith("segment")
+    ]
+    assert row[1] == segment["file"]
+
+
+def test_dump_shows_what_was_published(stopped: Path) -> None:
+    shown = records(stopped, "--payload")
+    assert [record["lsn"] for record in shown] == list(range(1, len(shown) + 1))
+    assert [record["kind"] for record in shown].count("publish") == 3
+    (second,) = records(stopped, "--first-lsn", "2", "--last-lsn", "2")
+    assert second["lsn"] == 2
+    assert "payload" not in second
+
+
+def test_a_flipped_byte_is_found(stopped: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged"
+    shutil.copytree(stopped, damaged)
+    first = records(damaged)[0]
+    path = damaged / first["file"]
+    content = bytearray(path.read_bytes())
+    content[first["position"] + 4] ^= 1
+    path.write_bytes(content)
+    done = SHELL.run("journal", "check", str(damaged))
+    assert done.returncode == 1
+    assert done.stdout.split(b"\t")[:2] == [b"damage", first["file"].encode()]
+    result = json.loads(SHELL.run("journal", "check", str(damaged), "--json").stdout)
+    assert result["damaged"] is True
+    assert result["findings"][0]["file"] == first["file"]
+
+
+def test_a_directory_without_a_journal_is_a_sentence(tmp_path: Path) -> None:
+    assert "holds no journal" in SHELL.fails(1, "journal", "check", str(tmp_path))
+    assert list(tmp_path.iterdir()) == []

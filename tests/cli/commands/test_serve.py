@@ -1,0 +1,101 @@
+"""`tocsin serve` as a process: signals, ports, users, and settings that cannot be."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Shell
+
+from tocsin.cli.bench.server import OwnServer, is_listening
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly_and_messages_stay(tmp_path: Path, number: signal.Signals) -> None:
+    server = OwnServer(tmp_path)
+    shell = Shell(server.url)
+    try:
+        server.start()
+        server.wait_until_listening()
+        shell.ok("send", "orders", "kept")
+        server._child.send_signal(number)
+        assert server._child.wait(20) == 0
+        assert not is_listening(server.port)
+        server.start()
+        server.wait_until_listening()
+        assert shell.ok("receive", "orders", "-n", "1") == b"kept\n"
+    finally:
+        server.stop()
+
+
+def test_it_says_how_to_send_the_first_message(tmp_path: Path) -> None:
+    server = OwnServer(tmp_path)
+    try:
+        server.start()
+        server.wait_until_listening()
+        assert "tocsin send" in server._log.read_text()
+    finally:
+        server.stop()
+
+
+def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    server = OwnServer(tmp_path)
+    try:
+        server.start()
+        server.wait_until_listening()
+        said = Shell("").fails(1, "serve", "--port", "0", "--data-dir", str(tmp_path / "data"))
+        assert said.splitlines()[-1].startswith("tocsin: ")
+        assert str(tmp_path / "data") in said
+    finally:
+        server.stop()
+
+
+def test_a_port_in_use_is_a_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = Shell("").fails(1, "serve", "--port", str(port), "--data-dir", str(tmp_path))
+    assert str(port) in said
+
+
+def test_an_open_address_needs_users_and_tls(tmp_path: Path) -> None:
+    said = Shell("").fails(1, "serve", "--host", "0.0.0.0", "--port", "0", "--data-dir", str(tmp_path))
+    assert "users_file and tls_cert" in said
+
+
+def test_only_users_of_the_file_get_in(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    shell = Shell("")
+    shell.ok("user", "add", "ada", "--users", str(users), "--password-stdin", feed=b"engine\n")
+    config = tmp_path / "tocsin.toml"
+    config.write_text('users_file = "users"\n')
+    server = OwnServer(tmp_path, "--config", str(config))
+    try:
+        server.start()
+        server.wait_until_listening()
+        shell = Shell(server.url)
+        assert shell.json("send", "orders", "x", "--user", "ada", "--password", "engine")["sent"] == 1
+        for login in ([], ["--user", "ada", "--password", "motor"], ["--user", "eve", "--password", "engine"]):
+            assert shell.fails(1, "send", "orders", "x", *login).startswith("tocsin: ")
+    finally:
+        server.stop()
+
+
+def test_a_mistake_in_the_file_is_a_sentence(tmp_path: Path) -> None:
+    config = tmp_path / "tocsin.toml"
+    config.write_text("prot = 7200\n")
+    assert "'port'" in Shell("").fails(1, "serve", "--config", str(config))
+
+
+def test_a_closed_input_does_not_end_it(tmp_path: Path) -> None:
+    """As under a service manager: no terminal, and nothing to read."""
+    server = OwnServer(tmp_path)
+    try:
+        server.start()
+        server.wait_until_listening()
+        with pytest.raises(subprocess.TimeoutExpired):
+            server._child.wait(0.3)
+    finally:
+        server.stop()
