@@ -58,3 +58,15 @@ def test_a_run_that_takes_too_long_is_stopped_and_leaves_no_process() -> None:
         with pytest.raises(BenchFailed, match=r"longer than 30 s \(--timeout\) and was stopped; echo had not"):
             crew.gather(answerer)
     assert answerer.process.returncode is not None
+
+
+def test_a_worker_that_is_done_does_not_disturb_the_wait_for_others(crew: Crew) -> None:
+    answerer = crew.start("echo", size=100, count=3)
+    (listening,) = crew.gather(answerer)
+    caller = crew.start("caller", port=listening["port"], size=100, count=3)
+    crew.gather(caller)
+    # One word too many each: both go on to their end as soon as they have reported.
+    crew.go(caller, caller, answerer, answerer)
+    assert len(crew.gather(caller, answerer)) == 2
+    with pytest.raises(BenchFailed, match="The caller process ended before its work was done"):
+        crew.gather(caller)

@@ -34,14 +34,24 @@ def bench(folder: Path, *arguments: str) -> dict[str, Any]:
     return shown
 
 
+def check_rate(shown: dict[str, Any], messages: int) -> None:
+    assert shown["messages_per_second"] == pytest.approx(messages / shown["seconds"], rel=0.01)
+    assert shown["server_rss_mib"] > 5
+    assert shown["p50_us"] is None
+
+
+def test_publish(tmp_path: Path) -> None:
+    shown = bench(tmp_path, "publish", "--count", "2500", "--size", "50")
+    assert (shown["workload"], shown["count"], shown["size"], shown["mode"]) == ("publish", 2500, 50, "many")
+    check_rate(shown, 2500)
+
+
 @pytest.mark.parametrize("mode", ["many", "nowait", "properties"])
-def test_publish_and_e2e(tmp_path: Path, mode: str) -> None:
-    for workload in ("publish", "e2e"):
-        shown = bench(tmp_path, workload, "--count", "2500", "--mode", mode)
-        assert (shown["workload"], shown["count"], shown["size"], shown["mode"]) == (workload, 2500, 100, mode)
-        assert shown["messages_per_second"] == pytest.approx(2500 / shown["seconds"], rel=0.01)
-        assert shown["server_rss_mib"] > 5
-        assert shown["p50_us"] is None
+def test_e2e(tmp_path: Path, mode: str) -> None:
+    shown = bench(tmp_path, "e2e", "--count", "2500", "--mode", mode)
+    assert shown["mode"] == mode
+    assert shown["consumer_cpu_s"] > 0
+    check_rate(shown, 2500)
 
 
 def test_latency(tmp_path: Path) -> None:
@@ -60,10 +70,10 @@ def test_sync(tmp_path: Path, producers: int) -> None:
 
 def test_fanout_counts_deliveries(tmp_path: Path) -> None:
     shown = bench(tmp_path, "fanout", "--count", "2500")
-    assert shown["messages_per_second"] == pytest.approx(4 * 2500 / shown["seconds"], rel=0.01)
+    check_rate(shown, 4 * 2500)
 
 
-@pytest.mark.parametrize("batch", [1, 7, 1000])
+@pytest.mark.parametrize("batch", [1, 1000])
 def test_backlog(tmp_path: Path, batch: int) -> None:
     shown = bench(tmp_path, "backlog", "--count", "2500", "--batch", str(batch))
     assert shown["publish_per_second"] > 0
@@ -71,9 +81,8 @@ def test_backlog(tmp_path: Path, batch: int) -> None:
     assert shown["server_rss_backlog_mib"] > 5
 
 
-@pytest.mark.parametrize("batch", [1, 1000])
-def test_recovery(tmp_path: Path, batch: int) -> None:
-    shown = bench(tmp_path, "recovery", "--count", "2500", "--batch", str(batch))
+def test_recovery(tmp_path: Path) -> None:
+    shown = bench(tmp_path, "recovery", "--count", "2500", "--batch", "7")
     assert 0 < shown["listening_seconds"] < shown["seconds"]
     assert shown["server_rss_after_mib"] > 5
 

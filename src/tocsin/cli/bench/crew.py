@@ -34,6 +34,7 @@ class Member:
         self.role = role
         self.process = process
         self.reports: list[Report] = []
+        self.finished = False
         self._received = bytearray()
 
     def tell(self, message: dict[str, Any]) -> None:
@@ -48,8 +49,9 @@ class Member:
         """Takes what has come; a report that is complete is kept, an error is raised."""
         assert self.process.stdout is not None
         data = self.process.stdout.read1(READ_BYTES)  # type: ignore[attr-defined]
-        if not data:
-            raise BenchFailed(f"The {self.role} process ended with code {self.process.wait()}.")
+        if not data and self.process.wait() != 0:
+            raise BenchFailed(f"The {self.role} process ended with code {self.process.returncode}.")
+        self.finished = not data
         self._received += data
         while (at := self._received.find(b"\n")) >= 0:
             message = json.loads(self._received[:at])
@@ -99,6 +101,11 @@ class Crew:
             self._server.check_alive()
             for key, _ in self._selector.select(POLL_SECONDS):
                 key.data.read()
+                if key.data.finished:
+                    self._selector.unregister(key.fileobj)
+            for member in members:
+                if member.finished and not member.reports:
+                    raise BenchFailed(f"The {member.role} process ended before its work was done.")
         return [member.reports.pop(0) for member in members]
 
     def go(self, *members: Member) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tocsin.cli.bench.process import BenchFailed
 from tocsin.cli.bench.report import Result, percentiles_us
 from tocsin.cli.bench.settings import Settings
 from tocsin.cli.bench.stage import CpuMeter, elapsed_s, open_stage, per_100k
@@ -14,7 +15,7 @@ def run(settings: Settings) -> Result:
     total = settings.count + warm_up
     with open_stage(settings) as stage:
         queue = stage.queue()
-        receiver = stage.crew.start("latency receiver", destination=queue, count=total)
+        receiver = stage.crew.start("latency receiver", destination=queue)
         sender = stage.crew.start(
             "paced sender", destination=queue, count=total, size=settings.size, rate=settings.rate
         )
@@ -22,6 +23,8 @@ def run(settings: Settings) -> Result:
         meter = CpuMeter(stage.server)
         received, sent = stage.crew.step(receiver, sender)
         cpu_s = meter.spent_s()
+        if len(received["latency_ns"]) != total:
+            raise BenchFailed(f"{len(received['latency_ns']):,} of {total:,} messages came.")
         seconds = elapsed_s([sent])
         return Result(
             settings=settings,

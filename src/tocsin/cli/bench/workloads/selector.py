@@ -9,16 +9,19 @@ from __future__ import annotations
 import time
 
 from tocsin.cli.bench.crew import Report
+from tocsin.cli.bench.process import BenchFailed
 from tocsin.cli.bench.report import Result, percentiles_us
 from tocsin.cli.bench.settings import Settings
 from tocsin.cli.bench.stage import CpuMeter, elapsed_s, open_stage, per_100k
 
 WARM_UP_SECONDS = 1.0
-MEASURED_SECONDS = 5.0
+COOL_DOWN_SECONDS = 0.5
+"""For comparison: the same traffic without a search."""
 
 
 def run(settings: Settings) -> Result:
-    others = int(settings.rate * (WARM_UP_SECONDS + MEASURED_SECONDS))
+    # The sender is told to stop; the count only bounds it.
+    others = int(settings.rate * settings.timeout_s)
     with open_stage(settings) as stage:
         crew, stored, other = stage.crew, stage.queue(".stored"), stage.queue(".other")
         filler = crew.start("filler", destination=stored, count=settings.count, size=settings.size)
@@ -26,7 +29,7 @@ def run(settings: Settings) -> Result:
         (filled,) = crew.step(filler)
 
         searcher = crew.start("searcher", destination=stored, count=settings.count, timeout_s=settings.timeout_s)
-        receiver = crew.start("latency receiver", destination=other, count=others)
+        receiver = crew.start("latency receiver", destination=other)
         sender = crew.start("paced sender", destination=other, count=others, size=settings.size, rate=settings.rate)
         crew.gather(searcher, receiver, sender)
         crew.go(receiver, sender)
@@ -34,7 +37,11 @@ def run(settings: Settings) -> Result:
         meter = CpuMeter(stage.server)
         (found,) = crew.step(searcher)
         cpu_s = meter.spent_s()
-        received, _ = crew.gather(receiver, sender)
+        time.sleep(COOL_DOWN_SECONDS)
+        crew.go(sender)
+        received, sent = crew.gather(receiver, sender)
+        if len(received["latency_ns"]) != sent["sent"]:
+            raise BenchFailed(f"{len(received['latency_ns']):,} of {sent['sent']:,} other messages came.")
         seconds = elapsed_s([found])
         during, outside = _split(received, found)
         return Result(
