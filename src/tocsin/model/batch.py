@@ -69,8 +69,6 @@ MAGIC = b"Tb"
 FLAG_NO_MESSAGE_ID = 1
 FLAG_GROUPS = 2
 """Some message belongs to a message group: the dispatcher must look inside."""
-FLAG_DEAD = 4
-"""Made by the server for the dead message queue; first sequence is the original one."""
 
 HEADER = struct.Struct("<2sBBIIIBBBBHH16s16sIBBHQQqqq16s16s")
 ENTRY = struct.Struct("<BBHIIII")
@@ -263,7 +261,9 @@ class Block:
                 column, kind, name_length, validity, offsets, data, data_length = ENTRY.unpack_from(self.data, position)
                 position += ENTRY.size
                 if name_length > PROPERTY_NAME_BYTES_MAX:
-                    raise MessageFormatError(f"A property name has {name_length} bytes; {PROPERTY_NAME_BYTES_MAX} is the most.")
+                    raise MessageFormatError(
+                        f"A property name has {name_length} bytes; {PROPERTY_NAME_BYTES_MAX} is the most."
+                    )
                 try:
                     name = str(self.data[position : position + name_length], "utf-8")
                 except UnicodeDecodeError as error:

@@ -50,9 +50,7 @@ def convert(value: Any, wanted: type) -> Any:
         raise MessageFormatError(f"{wanted!r} is not a JMS value type.")
     stored = type_of(value)
     if target not in _READABLE.get(stored, frozenset()):
-        raise MessageFormatError(
-            f"A JMS {stored.name.lower()} can't be read as {target.name.lower()}."
-        )
+        raise MessageFormatError(f"A JMS {stored.name.lower()} can't be read as {target.name.lower()}.")
     if value is None:
         return None
     if stored is Type.STRING and target is not Type.STRING:

@@ -34,9 +34,7 @@ def kind_of(word: str) -> Kind:
     try:
         return Kind[word.upper()]
     except KeyError:
-        raise InvalidDestination(
-            f"{word!r} is not a kind of destination; use 'queue' or 'topic'."
-        ) from None
+        raise InvalidDestination(f"{word!r} is not a kind of destination; use 'queue' or 'topic'.") from None
 
 
 @dataclass(frozen=True, slots=True)

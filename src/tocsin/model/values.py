@@ -193,27 +193,27 @@ def _utf8(text: object) -> bytes:
         raise MessageFormatError(f"The text {text[:40]!r} can't be written as UTF-8.") from error
 
 
-def decode_value(data: Bytes) -> Any:
+def decode_value(data: Bytes, items_max: int = VALUE_ITEMS_MAX) -> Any:
     """Decodes exactly one value; anything behind it is an error."""
-    decoder = _Decoder(memoryview(data))
+    decoder = _Decoder(memoryview(data), items_max)
     value = decoder.value(0)
     if decoder.position != len(decoder.data):
         raise MessageFormatError(f"{len(decoder.data) - decoder.position} bytes follow a complete value.")
     return value
 
 
-def decode_map(data: Bytes) -> dict[str, Any]:
-    value = decode_value(data)
+def decode_map(data: Bytes, items_max: int = VALUE_ITEMS_MAX) -> dict[str, Any]:
+    value = decode_value(data, items_max)
     if not isinstance(value, dict):
         raise MessageFormatError("Expected a map of named values.")
     return value
 
 
 class _Decoder:
-    __slots__ = ("data", "items", "position")
+    __slots__ = ("data", "items_left", "position")
 
-    def __init__(self, data: memoryview) -> None:
-        self.data, self.position, self.items = data, 0, 0
+    def __init__(self, data: memoryview, items_max: int) -> None:
+        self.data, self.position, self.items_left = data, 0, items_max
 
     def take(self, size: int) -> memoryview:
         end = self.position + size
@@ -233,8 +233,8 @@ class _Decoder:
             raise MessageFormatError("A string value is not valid UTF-8.") from error
 
     def value(self, depth: int) -> Any:
-        self.items += 1
-        if depth > VALUE_DEPTH_MAX or self.items > VALUE_ITEMS_MAX:
+        self.items_left -= 1
+        if depth > VALUE_DEPTH_MAX or self.items_left < 0:
             raise MessageFormatError("A value has too many items or is nested too deep.")
         tag = self.take(1)[0]
         if tag > Type.MAP:

@@ -1,0 +1,43 @@
+"""One client connection as the client manager knows it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tocsin.client_manager.session import SessionState
+from tocsin.model.limits import HEARTBEAT_SECONDS
+from tocsin.wire.reader import FrameReader
+from tocsin.wire.scram import ScramServer
+
+
+class Phase(Enum):
+    """What the connection waits for."""
+
+    HELLO = "the client's first frame"
+    LOGIN = "the client's proof"
+    OPEN = "anything"
+    AWAY = "the client to come back"
+
+
+class ConnectionState:
+    """`number` is the transport's; `identity` is the one that survives a reconnect."""
+
+    __slots__ = (
+        "client_id", "greeting", "heartbeat", "heard", "identity", "number", "opened", "peer", "phase",
+        "principal", "reader", "scram", "sessions", "spoke",
+    )  # fmt: skip
+
+    def __init__(self, number: int, peer: str, now: float) -> None:
+        self.number = number
+        self.peer = peer
+        self.phase = Phase.HELLO
+        self.reader = FrameReader()
+        self.identity = b""
+        self.client_id: str | None = None
+        self.principal: str | None = None
+        self.heartbeat = HEARTBEAT_SECONDS
+        # When the connection began (or the client went away), when we last heard and last spoke.
+        self.opened = self.heard = self.spoke = now
+        self.sessions: dict[int, SessionState] = {}
+        self.scram: ScramServer | None = None
+        self.greeting: dict[str, object] = {}

@@ -1,0 +1,65 @@
+"""Blocks in, confirmations out. Each block is checked fully once, here at the edge: what passes can't crash a consumer."""
+
+from __future__ import annotations
+
+from tocsin.client_manager.connection import ConnectionState
+from tocsin.client_manager.session import SessionState, window_for
+from tocsin.cluster.commands import NotStored, Publish, Stored
+from tocsin.model.batch import Block, Column, check_block
+from tocsin.model.errors import MessageTooLarge, ProtocolError
+from tocsin.model.values import Bytes
+from tocsin.wire.frames import Confirm, FrameType, control, read_publish
+
+
+def take_block(
+    connection: ConnectionState, session: SessionState, payload: Bytes, message_bytes_max: int
+) -> Publish | bytes:
+    """The command for a PUBLISH frame, or the REFUSED frame that answers it. A forged block ends the connection."""
+    publish = read_publish(payload)
+    producer = session.producers.get(publish.producer)
+    if producer is None:
+        raise ProtocolError(f"Producer {publish.producer} is not open.")
+    block = check_block(publish.block)
+    if (block.producer_id, block.connection_id) != (session.id, connection.identity):
+        raise ProtocolError("A batch names another producer or connection than the one that sent it.")
+    if (block.destination, block.destination_kind) != (producer.destination.name, producer.destination.kind):
+        raise ProtocolError("A batch names another destination than its producer.")
+    last = block.first_sequence + block.count - 1
+    if not producer.take(last, len(publish.block)):
+        raise ProtocolError("A producer sent more than its credit allows.")
+    size = _largest(block) if block.length > message_bytes_max else 0
+    if size > message_bytes_max:
+        error = MessageTooLarge(f"A message of {size} bytes is over the largest message of {message_bytes_max} bytes.")
+        producer.settle(last, 0)
+        return refused(session.number, NotStored(session.id, publish.producer, block.first_sequence, last, error))
+    return Publish(session.id, publish.producer, producer.destination_id, block, connection.client_id)
+
+
+def _largest(block: Block) -> int:
+    body = block.column(Column.BODY)
+    if body is None or body.offsets is None:
+        return 0
+    ends = body.offsets.tolist()
+    return max(end - start for start, end in zip(ends, ends[1:], strict=False))
+
+
+def confirm(session: SessionState, stored: Stored, producers: int) -> None:
+    """Notes a confirmation for the end of this turn; a later one of the same producer replaces it."""
+    producer = session.producers.get(stored.producer)
+    if producer is not None:
+        credit = producer.settle(stored.sequence, window_for(producers))
+        session.confirms[stored.producer] = Confirm(stored.producer, stored.copies, stored.sequence, credit)
+
+
+def refused(session_number: int, answer: NotStored) -> bytes:
+    return control(
+        FrameType.REFUSED,
+        session_number,
+        {
+            "producer": answer.producer,
+            "first": answer.first,
+            "last": answer.last,
+            "code": answer.error.code,
+            "text": str(answer.error),
+        },  # fmt: skip
+    )

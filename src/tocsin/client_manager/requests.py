@@ -1,0 +1,111 @@
+"""What a client may ask for: each request becomes a command to a message manager, with a way back for the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tocsin.client_manager.access import Action, authorize
+from tocsin.client_manager.connection import ConnectionState
+from tocsin.cluster.commands import Administer, OpenConsumer
+from tocsin.model.destination import TEMPORARY_PREFIX, Destination, kind_of, parse_destination
+from tocsin.model.errors import InvalidDestination, ProtocolError
+from tocsin.model.identity import show_id
+from tocsin.model.limits import PREFETCH_MAX, SELECTOR_CHARACTERS_MAX, SUBSCRIPTION_NAME_BYTES_MAX
+from tocsin.model.ranges import Range
+
+MODES = frozenset({"consume", "browse", "replay"})
+
+ADMINISTRATION = {
+    "destination.create": Action.CREATE,
+    "destination.delete": Action.ADMINISTER,
+    "destination.purge": Action.ADMINISTER,
+    "destination.list": Action.BROWSE,
+    "destination.show": Action.BROWSE,
+    "offset.range": Action.BROWSE,
+    "offset.at": Action.BROWSE,
+    "subscription.delete": Action.CONSUME,
+    "dead.resend": Action.ADMINISTER,
+}
+
+
+@dataclass(slots=True)
+class Awaited:
+    """A request on its way: who asked, and what to do with the answer."""
+
+    connection: bytes
+    """Identity of the connection, which survives a reconnect; the answer to one that left is dropped."""
+    request: int
+    """The client's own number of the request; 0: nobody waits."""
+    session: int
+    number: int = 0
+    """The producer or consumer it is about."""
+    destination: Destination | None = None
+    operation: str = ""
+
+
+def field(fields: dict[str, Any], name: str, kind: type, default: Any = None) -> Any:
+    """A field of a request, checked; ProtocolError says which one is wrong."""
+    value = fields.get(name, default)
+    if value is not default and not isinstance(value, kind):
+        raise ProtocolError(f"The field {name!r} of a request must be a {kind.__name__}.")
+    return value
+
+
+def number(fields: dict[str, Any], name: str) -> int:
+    value = field(fields, name, int)
+    if value is None or not 0 < value < 1 << 32:
+        raise ProtocolError(f"The field {name!r} of a request must be a number from 1 to {(1 << 32) - 1}.")
+    return int(value)
+
+
+def address(fields: dict[str, Any]) -> Destination:
+    return parse_destination(str(field(fields, "destination", str, "")))
+
+
+def open_consumer(request: int, session: bytes, connection: ConnectionState, fields: dict[str, Any]) -> OpenConsumer:
+    destination = address(fields)
+    mode = field(fields, "mode", str, "consume")
+    if mode not in MODES:
+        raise ProtocolError(f"A consumer's mode {mode!r} is unknown.")
+    authorize(connection.principal, Action.BROWSE if mode == "browse" else Action.CONSUME, destination.name)
+    selector = field(fields, "selector", str)
+    if selector is not None and len(selector) > SELECTOR_CHARACTERS_MAX:
+        selector = selector[: SELECTOR_CHARACTERS_MAX + 1]
+    subscription = field(fields, "subscription", str)
+    if subscription is not None and not 0 < len(subscription.encode()) <= SUBSCRIPTION_NAME_BYTES_MAX:
+        raise InvalidDestination(f"A subscription name has 1 to {SUBSCRIPTION_NAME_BYTES_MAX} bytes.")
+    return OpenConsumer(
+        request, session, number(fields, "consumer"), destination, connection.identity, connection.client_id, mode,
+        selector, bool(field(fields, "no_local", bool, False)), subscription, bool(field(fields, "durable", bool, False)),
+        bool(field(fields, "shared", bool, False)), field(fields, "start", dict),
+        min(field(fields, "messages", int, 0), PREFETCH_MAX), field(fields, "bytes", int, 0), _held(fields),
+    )  # fmt: skip
+
+
+def _held(fields: dict[str, Any]) -> list[Range] | None:
+    """Offset ranges, written flat: first, end, first, end."""
+    flat = field(fields, "held", list)
+    if flat is None:
+        return None
+    if len(flat) % 2 or not all(isinstance(each, int) for each in flat):
+        raise ProtocolError("The ranges that a consumer holds are malformed.")
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def administer(request: int, connection: ConnectionState, operation: str, fields: dict[str, Any]) -> Administer:
+    action = ADMINISTRATION[operation]
+    known = {key: value for key, value in fields.items() if key not in ("id", "op")}
+    if "destination" in known:
+        name = address(known).name
+        if not (operation == "destination.delete" and name.startswith(TEMPORARY_PREFIX)):
+            authorize(connection.principal, action, name)
+    known["client_id"] = connection.client_id
+    known["connection"] = connection.identity
+    return Administer(request, operation, known)
+
+
+def create_temporary(request: int, connection: ConnectionState, fields: dict[str, Any], serial: int) -> Administer:
+    kind = kind_of(str(field(fields, "kind", str, "queue")))
+    name = f"{TEMPORARY_PREFIX}{show_id(connection.identity)}.{serial}"
+    return Administer(request, "temporary.create", {"kind": int(kind), "name": name, "connection": connection.identity})

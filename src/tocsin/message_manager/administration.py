@@ -1,0 +1,197 @@
+"""Requests about destinations: create, delete, purge, list, show, offsets, unsubscribe, resend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tocsin.message_manager.destination import DestinationState, Options, Removal
+from tocsin.message_manager.directory import Directory
+from tocsin.message_manager.ledger import Ledger
+from tocsin.message_manager.records import RecordKind, write_map
+from tocsin.message_manager.storing import finish
+from tocsin.message_manager.subscribing import offset_at, unsubscribe
+from tocsin.message_manager.view import QUEUE_VIEW, View
+from tocsin.model.destination import (
+    DEAD_MESSAGES,
+    Destination,
+    Kind,
+    check_creatable,
+    check_name,
+    parse_destination,
+)
+from tocsin.model.errors import IllegalState, InvalidDestination, ProtocolError
+
+Fields = dict[str, Any]
+Result = tuple[Fields, int]
+"""The reply's fields, and the LSN that must be durable before it leaves."""
+
+_PAGE = 1000
+
+
+class Administration:
+    """The operations, by their name in the client protocol."""
+
+    def __init__(self, directory: Directory, ledger: Ledger) -> None:
+        self._directory = directory
+        self._ledger = ledger
+        self._operations: dict[str, Callable[[Fields], Result]] = {
+            "destination.create": self._create,
+            "destination.delete": self._delete,
+            "destination.purge": self._purge,
+            "destination.list": self._list,
+            "destination.show": self._show,
+            "temporary.create": self._create_temporary,
+            "subscription.delete": self._unsubscribe,
+            "offset.range": self._offset_range,
+            "offset.at": self._offset_at,
+            "dead.resend": self._resend,
+        }
+
+    def run(self, operation: str, fields: Fields) -> Result:
+        handler = self._operations.get(operation)
+        if handler is None:
+            raise ProtocolError(f"The operation {operation!r} is unknown to this server.")
+        return handler(fields)
+
+    def _state(self, fields: Fields) -> DestinationState:
+        return self._directory.find(_address(fields))
+
+    def _create(self, fields: Fields) -> Result:
+        address = _address(fields)
+        check_creatable(address.name)
+        options = _options(fields, self._directory.defaults, address)
+        if not self._directory.has(address.name):
+            self._directory.create(address, options, None, self._ledger)
+            return {"created": True}, self._ledger.last_lsn()
+        known = self._directory.find(address)
+        if known.options != options:
+            raise IllegalState(f"{address} exists with other options; delete it first, or use it as it is.")
+        return {"created": False}, 0
+
+    def _create_temporary(self, fields: Fields) -> Result:
+        address = Destination(Kind(fields["kind"]), fields["name"], True)
+        self._directory.create(address, Options(), fields["connection"], self._ledger)
+        return {"destination": str(address)}, self._ledger.last_lsn()
+
+    def _delete(self, fields: Fields) -> Result:
+        state = self._state(fields)
+        if state.connection is not None and fields.get("connection") not in (None, state.connection):
+            raise InvalidDestination(f"{state.address} belongs to another connection.")
+        if state.address.name.startswith("_") and state.connection is None:
+            raise InvalidDestination(f"{state.address} belongs to the system and can't be deleted.")
+        if state.in_use():
+            raise IllegalState(f"{state.address} has consumers; close them before you delete it.")
+        return {}, self._directory.delete(state, self._ledger)
+
+    def _purge(self, fields: Fields) -> Result:
+        state = self._state(fields)
+        if state.options.retained:
+            before = state.log.first_offset
+            dropped = state.log.next_offset - before
+            lsn = self._ledger.append(
+                RecordKind.TRIM, write_map({"destination": state.id, "before": state.log.next_offset})
+            )
+            state.lsn = lsn
+            state.apply_trim(state.log.next_offset, self._ledger)
+            return {"messages": dropped}, lsn
+        messages = 0
+        lsn = 0
+        for view in state.views.values():
+            ranges = view.free(max(view.start, state.log.first_offset), state.log.next_offset)
+            for entry in view.drop_set_aside(0, state.log.next_offset):
+                ranges.append((entry.start, entry.end))
+            messages = max(messages, sum(end - start for start, end in ranges))
+            lsn = max(lsn, finish(state, view, ranges, self._ledger))
+        return {"messages": messages}, lsn
+
+    def _list(self, fields: Fields) -> Result:
+        limit = min(max(1, int(fields.get("limit") or _PAGE)), _PAGE)
+        states, more = self._directory.page(str(fields.get("prefix") or ""), str(fields.get("after") or ""), limit)
+        return {"destinations": [_summary(state) for state in states], "more": more}, 0
+
+    def _show(self, fields: Fields) -> Result:
+        state = self._state(fields)
+        details = _summary(state)
+        details["subscriptions"] = [
+            _subscription(state, view) for view in list(state.views.values())[:_PAGE] if view.subscription
+        ]
+        details["producers"] = len(state.producers.rows)
+        return details, 0
+
+    def _unsubscribe(self, fields: Fields) -> Result:
+        name, client_id = fields["subscription"], fields.get("client_id")
+        # J81: an unshared one of this client first, then a shared one without client id.
+        found = self._directory.durable.get((client_id, name)) or self._directory.durable.get((None, name))
+        if found is None:
+            raise InvalidDestination(f"There is no durable subscription {name!r} of this client.")
+        state, view = found
+        if view.consumers or view.locks:
+            raise IllegalState(
+                f"The subscription {name!r} is in use or has unacknowledged messages; close its consumers first."
+            )
+        return {}, unsubscribe(self._directory, state, view, self._ledger)
+
+    def _offset_range(self, fields: Fields) -> Result:
+        state = self._state(fields)
+        return {"earliest": state.log.first_offset, "latest": state.visible_end}, 0
+
+    def _offset_at(self, fields: Fields) -> Result:
+        return {"offset": offset_at(self._state(fields), int(fields["time_ms"]))}, 0
+
+    def _resend(self, fields: Fields) -> Result:
+        state = self._directory.find(Destination(Kind.QUEUE, DEAD_MESSAGES))
+        view = state.views[QUEUE_VIEW]
+        messages = 0
+        for start, end in fields["offsets"]:
+            for entry in view.drop_set_aside(start, end):
+                messages += self._queue_resend(state, view, entry.start, entry.end)
+            for low, high in view.free(max(start, state.log.first_offset), min(end, state.visible_end)):
+                messages += self._queue_resend(state, view, low, high)
+        return {"messages": messages}, 0
+
+    def _queue_resend(self, state: DestinationState, view: View, start: int, end: int) -> int:
+        view.set_aside.add(start, end)
+        state.removals.append(Removal(view, start, end, 0, "", resend=True))
+        return end - start
+
+
+def _address(fields: Fields) -> Destination:
+    address = parse_destination(str(fields.get("destination", "")))
+    check_name(address.name)
+    return address
+
+
+def _options(fields: Fields, defaults: Options, address: Destination) -> Options:
+    options = Options(**{name: fields.get(name, default) for name, default in defaults.fields().items()})
+    if options.retained and address.kind is not Kind.TOPIC:
+        raise InvalidDestination("Only topics can be retained; a queue keeps its messages until they are consumed.")
+    if (options.max_age_ms or options.max_bytes) and not options.retained:
+        raise InvalidDestination("A largest age or size needs a retained topic.")
+    if min(options.max_age_ms, options.max_bytes, options.redelivery_limit, options.backoff_ms) < 0:
+        raise InvalidDestination("Options of a destination must not be negative.")
+    return options
+
+
+def _summary(state: DestinationState) -> Fields:
+    counters = state.counters
+    consumers = sum(len(view.consumers) for view in state.views.values())
+    return {
+        "name": state.address.name, "kind": state.address.kind.word, "messages": state.backlog(),
+        "bytes": state.log.live_bytes, "delayed": state.delayed.messages, "consumers": consumers,
+        "in_flight": sum(view.locks.messages() for view in state.views.values()),
+        "published": counters.published, "delivered": counters.delivered,
+        "acknowledged": counters.acknowledged, "expired": counters.expired, "dead": counters.dead,
+        "earliest": state.log.first_offset, "latest": state.visible_end,
+        "temporary": state.connection is not None, **state.options.fields(),
+    }  # fmt: skip
+
+
+def _subscription(state: DestinationState, view: View) -> Fields:
+    known = view.subscription
+    assert known is not None
+    return {
+        "name": known.name, "client_id": known.client_id, "durable": known.durable, "shared": known.shared,
+        "selector": known.selector, "no_local": known.no_local, "consumers": len(view.consumers),
+        "messages": state.ready_messages(view), "in_flight": view.locks.messages(),
+    }  # fmt: skip

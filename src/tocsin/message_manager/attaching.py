@@ -1,0 +1,128 @@
+"""Consumers come, resume, and go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tocsin.cluster.commands import OpenConsumer
+from tocsin.message_manager.consumer import Consumer
+from tocsin.message_manager.destination import DestinationState
+from tocsin.message_manager.directory import Directory
+from tocsin.message_manager.grouping import leave_groups
+from tocsin.message_manager.ledger import Ledger
+from tocsin.message_manager.locks import Lock
+from tocsin.message_manager.selector import compile_selector
+from tocsin.message_manager.settlement import count_attempt, put_back
+from tocsin.message_manager.subscribing import start_offset, unsubscribe, view_for
+from tocsin.message_manager.view import View
+from tocsin.model.destination import Kind
+from tocsin.model.errors import InvalidDestination
+from tocsin.model.ranges import Range, RangeSet
+
+
+@dataclass(slots=True)
+class Attachment:
+    """A consumer and what it is attached to; a reader has no view."""
+
+    consumer: Consumer
+    state: DestinationState
+    view: View | None
+
+
+def attach(
+    directory: Directory, state: DestinationState, origin: str, opened: OpenConsumer, ledger: Ledger
+) -> Attachment:
+    if state.connection is not None and state.connection != opened.connection:
+        raise InvalidDestination(
+            f"{state.address} is temporary: only the connection that created it may consume from it."
+        )
+    selector = compile_selector(opened.selector)
+    consumer = Consumer(origin, opened, selector)
+    if opened.mode == "browse":
+        _start_browse(state, consumer)
+        return Attachment(consumer, state, None)
+    if opened.mode == "replay":
+        if not state.options.retained:
+            raise InvalidDestination(f"{state.address} is not retained, so it can't be replayed.")
+        consumer.position = start_offset(state, opened.start or {"at": "latest"})
+        state.readers.append(consumer)
+        return Attachment(consumer, state, None)
+    view = view_for(directory, state, opened, ledger)
+    if state.address.kind is Kind.TOPIC:
+        # A subscription's selector belongs to the subscription, not to one consumer of it.
+        consumer.selector = None
+    elif selector is not None:
+        consumer.cursors = list(view.cursors)
+    view.consumers.append(consumer)
+    view.idle = False
+    return Attachment(consumer, state, view)
+
+
+def _start_browse(state: DestinationState, consumer: Consumer) -> None:
+    if state.address.kind is not Kind.QUEUE:
+        raise InvalidDestination(f"{state.address} is a topic; only queues can be browsed.")
+    consumer.browse_end = state.visible_end
+    consumer.cursors = [9, 0]
+    state.readers.append(consumer)
+
+
+def resume(attachment: Attachment, origin: str, opened: OpenConsumer, ledger: Ledger) -> list[Range]:
+    """The client is back: it keeps what it holds, if it still can; what was lost on the way is offered again."""
+    consumer, state, view = attachment.consumer, attachment.state, attachment.view
+    consumer.origin = origin
+    consumer.paused = False
+    consumer.messages_allowed, consumer.bytes_allowed = opened.messages, opened.bytes
+    consumer.messages_sent = consumer.bytes_sent = 0
+    if view is None:
+        return []
+    held = RangeSet(opened.held or [])
+    lost = view.locks.take_owner(consumer.key)
+    kept = RangeSet()
+    for lock in lost:
+        for start, end in held.within(lock.start, lock.end):
+            view.locks.add(Lock(start, end, lock.owner, lock.count, lock.deadline))
+            kept.add(start, end)
+        gone = [Lock(start, end, lock.owner, lock.count, 0) for start, end in held.missing(lock.start, lock.end)]
+        put_back(state, view, gone, ledger)
+    view.idle = False
+    return list(kept)
+
+
+def claim_held(attachment: Attachment, held: list[Range], lease: float, ledger: Ledger) -> list[Range]:
+    """After a restart nobody has locks: a client that still holds messages gets them back, unless others were faster."""
+    consumer, state, view = attachment.consumer, attachment.state, attachment.view
+    if view is None:
+        return []
+    kept = RangeSet()
+    deadline = ledger.now + lease
+    for start, end in held:
+        for _, (low, high) in state.rows_in(start, min(end, state.visible_end)):
+            for returned in view.drop_set_aside(low, high):
+                view.locks.add(Lock(returned.start, returned.end, consumer.key, returned.attempts + 1, deadline))
+                kept.add(returned.start, returned.end)
+            for free_low, free_high in view.free(low, high):
+                view.locks.add(Lock(free_low, free_high, consumer.key, 1, deadline))
+                kept.add(free_low, free_high)
+    return list(kept)
+
+
+def detach(directory: Directory, attachment: Attachment, counted: bool, ledger: Ledger) -> int:
+    """A consumer goes. `counted`: it vanished with what it held, so that counts as a delivery attempt."""
+    consumer, state, view = attachment.consumer, attachment.state, attachment.view
+    if view is None:
+        if consumer in state.readers:
+            state.readers.remove(consumer)
+        return 0
+    if consumer not in view.consumers:
+        return 0
+    taken = view.locks.take_owner(consumer.key)
+    lsn = 0
+    if counted:
+        lsn = count_attempt(state, view, taken, "The consumer's session ended.", 0, ledger)
+    else:
+        put_back(state, view, taken, ledger)
+    leave_groups(view, consumer, 0, ledger.now)
+    view.consumers.remove(consumer)
+    if not view.durable and not view.consumers:
+        unsubscribe(directory, state, view, ledger)
+    return lsn

@@ -1,0 +1,269 @@
+"""One queue or topic: its log, its views, and its own flow of control.
+
+The `apply_...` methods change what the journal records describe; they run when a record is written and again when it is
+replayed, and read no clock. Everything else here is volatile: consumers, locks, cursors.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from tocsin.cluster.commands import Command
+from tocsin.message_manager.consumer import Consumer
+from tocsin.message_manager.delay import Delayed, DelayedBatch
+from tocsin.message_manager.filtering import matching
+from tocsin.message_manager.ledger import Ledger
+from tocsin.message_manager.log import VOLATILE, DestinationLog, row_flags
+from tocsin.message_manager.producers import Producers
+from tocsin.message_manager.selector import compile_selector
+from tocsin.message_manager.view import QUEUE_VIEW, Subscription, View
+from tocsin.model.batch import FLAG_GROUPS, Block
+from tocsin.model.destination import Destination, Kind
+from tocsin.model.limits import REDELIVERY_LIMIT
+from tocsin.model.ranges import Range, subtract
+
+
+@dataclass(slots=True)
+class Options:
+    """What an administrator may set for one destination."""
+
+    retained: bool = False
+    max_age_ms: int = 0
+    max_bytes: int = 0
+    redelivery_limit: int = REDELIVERY_LIMIT
+    """How often a message is delivered at most before it goes to the dead message queue; 0: without limit."""
+    backoff_ms: int = 0
+    """Wait before the second delivery; doubles with each further one, up to 100 times this."""
+
+    def fields(self) -> dict[str, Any]:
+        return {
+            "retained": self.retained, "max_age_ms": self.max_age_ms, "max_bytes": self.max_bytes,
+            "redelivery_limit": self.redelivery_limit, "backoff_ms": self.backoff_ms,
+        }  # fmt: skip
+
+    def backoff(self, attempts: int) -> float:
+        """Seconds to wait after a number of failed attempts."""
+        factor = min(1 << min(max(0, attempts - 1), 7), 100)
+        return self.backoff_ms * factor / 1000
+
+
+@dataclass(slots=True)
+class Removal:
+    """Messages on their way out of a view: to the dead message queue, or from it back to where they came from."""
+
+    view: View
+    start: int
+    end: int
+    attempts: int
+    reason: str
+    resend: bool = False
+
+
+@dataclass(slots=True)
+class Counters:
+    published: int = 0
+    delivered: int = 0
+    acknowledged: int = 0
+    expired: int = 0
+    dead: int = 0
+
+
+class DestinationState:
+    __slots__ = (
+        "address", "commits", "connection", "counters", "delayed", "expiring", "id", "inbox", "lsn", "log",
+        "next_view", "options", "producers", "reading", "readers", "removals", "stream_end", "views", "visible_end",
+    )  # fmt: skip
+
+    def __init__(self, destination_id: int, address: Destination, options: Options, connection: bytes | None) -> None:
+        self.id = destination_id
+        self.address = address
+        self.options = options
+        # The connection that a temporary destination lives and dies with.
+        self.connection = connection
+        # The state describes all records of this destination up to this LSN.
+        self.lsn = 0
+        self.log = DestinationLog()
+        self.views: dict[int, View] = {}
+        self.next_view = 1
+        if address.kind is Kind.QUEUE:
+            self.views[QUEUE_VIEW] = View(QUEUE_VIEW, 0, None)
+        self.producers = Producers()
+        self.delayed = Delayed()
+        self.readers: list[Consumer] = []
+        self.inbox: deque[tuple[str, Command]] = deque()
+        # Messages before this offset are durable and may be seen; `commits` says which record moves it on.
+        self.visible_end = 0
+        self.commits: deque[tuple[int, int]] = deque()
+        self.expiring: list[tuple[int, int]] = []
+        self.reading: set[int] = set()
+        self.removals: deque[Removal] = deque()
+        # Blocks of a retained topic before this offset are in its own files.
+        self.stream_end = 0
+        self.counters = Counters()
+
+    # ---- what records describe
+
+    def apply_publish(self, lsn: int, block: Block, delayed: bool, append_time: int, seen: float, size: int) -> None:
+        """A PUBLISH record. `seen` is the time for the producer's row."""
+        self.producers.stored(block, seen, lsn)
+        self.apply_store(lsn, block, delayed, append_time, size)
+
+    def apply_store(self, lsn: int, block: Block, delayed: bool, append_time: int, size: int) -> None:
+        """A batch arrives, from a producer or from another destination."""
+        self.lsn = lsn
+        flags = row_flags(block.delivery_mode, bool(block.flags & FLAG_GROUPS))
+        if delayed:
+            self.delayed.add(
+                DelayedBatch(block.delivery_time, lsn, block.count, size, block.priority, block.earliest_expiry, flags)
+            )
+            return
+        self._add_row(lsn, block.count, size, block.priority, append_time, block.earliest_expiry, flags)
+        self._filter_new_row(block)
+
+    def apply_due(self, batch: DelayedBatch, lsn: int, append_time: int) -> None:
+        """A delayed batch gets its offsets; subscriptions younger than the send never see it (J66)."""
+        self.lsn = lsn
+        first = self._add_row(
+            batch.lsn, batch.count, batch.size, batch.priority, append_time, batch.expiry, batch.flags
+        )
+        for view in self.views.values():
+            if view.born > batch.lsn:
+                self.apply_finish(view, first, self.log.next_offset, None)
+
+    def _add_row(
+        self, lsn: int, count: int, size: int, priority: int, append_time: int, expiry: int, flags: int
+    ) -> int:
+        first = self.log.append(lsn, count, size, priority, append_time, expiry, flags, len(self.views))
+        if expiry:
+            heapq.heappush(self.expiring, (expiry, self.log.end - 1))
+        if not self.views and not self.options.retained:
+            self.log.live_bytes -= size
+            self.trim()
+        for view in self.views.values():
+            view.idle = False
+        return first
+
+    def _filter_new_row(self, block: Block) -> None:
+        """What a subscription's selector does not want is never added to it (J44)."""
+        end = self.log.next_offset
+        first = end - block.count
+        for view in self.views.values():
+            if view.selector is not None:
+                wanted = [(first + low, first + high) for low, high in matching(view.selector, block)]
+                for low, high in subtract([(first, end)], wanted):
+                    self.apply_finish(view, low, high, None)
+
+    def apply_finish(self, view: View, start: int, end: int, ledger: Ledger | None) -> None:
+        """Messages are finished in a view. With a ledger, rows that nobody needs any more are released."""
+        log = self.log
+        start = max(start, log.first_offset)
+        end = min(end, log.next_offset)
+        if start >= end:
+            return
+        view.finished.add(start, end)
+        retained = self.options.retained
+        row = log.row_at(start)
+        while row < log.end:
+            first, last = log.span(row)
+            if first >= end:
+                break
+            if view.finished.covers(first, last) and first >= view.start:
+                index = row - log.base
+                log.needed[index] -= 1
+                if not log.needed[index] and not retained:
+                    log.live_bytes -= log.sizes[index]
+                    if ledger is not None:
+                        ledger.release(log.lsns[index])
+            row += 1
+        if not retained:
+            self.trim()
+
+    def trim(self) -> None:
+        """Forgets rows at the front that nobody needs."""
+        front = self.log.finished_front()
+        if front:
+            self.log.drop_front(front)
+
+    def apply_subscribe(self, view: View) -> None:
+        self.views[view.id] = view
+        self.next_view = max(self.next_view, view.id + 1)
+        if view.subscription and view.subscription.selector:
+            view.selector = compile_selector(view.subscription.selector)
+        log = self.log
+        for row in range(log.row_from(view.start), log.end):
+            if log.span(row)[0] >= view.start:
+                log.needed[row - log.base] += 1
+
+    def apply_unsubscribe(self, view: View, ledger: Ledger | None) -> None:
+        """The view's unfinished messages are finished with it."""
+        for low, high in view.finished.missing(max(view.start, self.log.first_offset), self.log.next_offset):
+            self.apply_finish(view, low, high, ledger)
+        del self.views[view.id]
+
+    def apply_trim(self, before: int, ledger: Ledger | None) -> None:
+        """Retention drops whole rows that end at or before an offset."""
+        log = self.log
+        rows = 0
+        while rows < len(log) and log.span(log.base + rows)[1] <= before:
+            rows += 1
+        if not rows:
+            return
+        edge = log.span(log.base + rows - 1)[1]
+        if ledger is not None:
+            for index in range(rows):
+                ledger.release(log.lsns[index])
+        log.live_bytes -= sum(log.sizes[:rows])
+        log.drop_front(rows)
+        for view in self.views.values():
+            view.drop_set_aside(0, edge)
+            view.finished.add(0, edge)
+
+    # ---- helpers over all views
+
+    def forget_volatile(self) -> None:
+        """After a restart: non-persistent messages are gone (J84), and non-durable subscriptions with them."""
+        for view in [view for view in self.views.values() if not view.durable]:
+            self.apply_unsubscribe(view, None)
+        log = self.log
+        for row in range(log.base, log.end):
+            if row >= log.base and log.flags[row - log.base] & VOLATILE:
+                for view in list(self.views.values()):
+                    for low, high in view.finished.missing(*log.span(row)):
+                        self.apply_finish(view, low, high, None)
+
+    def ready_messages(self, view: View) -> int:
+        """Messages that the view still has, delivered or not."""
+        start = max(view.start, self.log.first_offset)
+        return sum(high - low for low, high in view.finished.missing(start, self.log.next_offset))
+
+    def backlog(self) -> int:
+        if self.address.kind is Kind.QUEUE:
+            return self.ready_messages(self.views[QUEUE_VIEW])
+        return self.log.next_offset - self.log.first_offset
+
+    def view_of(self, subscription: Subscription) -> View | None:
+        """The existing view of the same name, client and durability."""
+        for view in self.views.values():
+            known = view.subscription
+            if known and known.name is not None and (known.name, known.client_id, known.durable) == (
+                subscription.name, subscription.client_id, subscription.durable,
+            ):  # fmt: skip
+                return view
+        return None
+
+    def rows_in(self, start: int, end: int) -> list[tuple[int, Range]]:
+        """(row, part of the range) for each row that a range touches."""
+        parts: list[tuple[int, Range]] = []
+        start, end = max(start, self.log.first_offset), min(end, self.log.next_offset)
+        while start < end:
+            row = self.log.row_at(start)
+            stop = min(end, self.log.span(row)[1])
+            parts.append((row, (start, stop)))
+            start = stop
+        return parts
+
+    def in_use(self) -> bool:
+        return bool(self.readers) or any(view.consumers for view in self.views.values())

@@ -1,0 +1,126 @@
+"""Which destinations exist, by id and by name. One name is one destination, whatever its kind."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterator
+from typing import Any
+
+from tocsin.message_manager.destination import DestinationState, Options
+from tocsin.message_manager.ledger import DropStream, Ledger
+from tocsin.message_manager.records import RecordKind, write_map
+from tocsin.message_manager.view import View
+from tocsin.model.destination import DEAD_MESSAGES, Destination, Kind
+from tocsin.model.errors import InvalidDestination, ResourceExhausted
+from tocsin.model.limits import DESTINATIONS_MAX
+
+SubscriptionKey = tuple[str | None, str]
+"""(client id, name) of a durable subscription: unique over all topics."""
+
+
+class Directory:
+    __slots__ = ("_by_name", "_names", "by_id", "defaults", "durable", "lsn", "next_id")
+
+    def __init__(self, defaults: Options) -> None:
+        self.defaults = defaults
+        self.by_id: dict[int, DestinationState] = {}
+        self._by_name: dict[str, DestinationState] = {}
+        self._names: list[str] = []
+        self.next_id = 1
+        self.lsn = 0
+        self.durable: dict[SubscriptionKey, tuple[DestinationState, View]] = {}
+
+    def __iter__(self) -> Iterator[DestinationState]:
+        return iter(list(self.by_id.values()))
+
+    def has(self, name: str) -> bool:
+        return name in self._by_name
+
+    def find(self, address: Destination) -> DestinationState:
+        """The destination, which must exist and be of that kind."""
+        state = self._by_name.get(address.name)
+        if state is None:
+            raise InvalidDestination(f"There is no {address.kind.word} {address.name!r}.")
+        if state.address.kind is not address.kind:
+            raise InvalidDestination(f"{address.name!r} is a {state.address.kind.word}, not a {address.kind.word}.")
+        return state
+
+    def find_or_create(self, address: Destination, ledger: Ledger) -> DestinationState:
+        if address.name in self._by_name:
+            return self.find(address)
+        if address.name.startswith("_"):
+            raise InvalidDestination(f"There is no {address.kind.word} {address.name!r}; it may have been deleted.")
+        return self.create(address, self.defaults, None, ledger)
+
+    def create(
+        self, address: Destination, options: Options, connection: bytes | None, ledger: Ledger
+    ) -> DestinationState:
+        if len(self.by_id) >= DESTINATIONS_MAX:
+            raise ResourceExhausted(
+                f"There are {DESTINATIONS_MAX} destinations, which is the most; delete some that are not needed."
+            )
+        fields: dict[str, Any] = {
+            "id": self.next_id, "name": address.name, "kind": int(address.kind), "connection": connection,
+            **options.fields(),
+        }  # fmt: skip
+        lsn = ledger.append(RecordKind.CREATE, write_map(fields))
+        return self.apply_create(fields, lsn)
+
+    def apply_create(self, fields: dict[str, Any], lsn: int) -> DestinationState:
+        connection = fields["connection"]
+        address = Destination(Kind(fields["kind"]), fields["name"], connection is not None)
+        options = Options(**{name: fields[name] for name in self.defaults.fields()})
+        state = DestinationState(fields["id"], address, options, connection)
+        self.adopt(state)
+        state.lsn = self.lsn = lsn
+        return state
+
+    def adopt(self, state: DestinationState) -> None:
+        self.by_id[state.id] = state
+        self._by_name[state.address.name] = state
+        insort(self._names, state.address.name)
+        self.next_id = max(self.next_id, state.id + 1)
+
+    def delete(self, state: DestinationState, ledger: Ledger) -> int:
+        lsn = ledger.append(RecordKind.DELETE, write_map({"id": state.id}))
+        self.apply_delete(state.id, lsn, ledger)
+        return lsn
+
+    def apply_delete(self, destination_id: int, lsn: int, ledger: Ledger | None) -> None:
+        self.lsn = lsn
+        state = self.by_id.pop(destination_id, None)
+        if state is None:
+            return
+        del self._by_name[state.address.name]
+        self._names.remove(state.address.name)
+        for key in [key for key, (owner, _) in self.durable.items() if owner is state]:
+            del self.durable[key]
+        if ledger is not None:
+            for index, lsn_of_row in enumerate(state.log.lsns):
+                if state.log.needed[index] or state.options.retained:
+                    ledger.release(lsn_of_row)
+            for batch in state.delayed.clear():
+                ledger.release(batch.lsn)
+            if state.options.retained:
+                ledger.drops.append(DropStream(state.id, None))
+
+    def dead_messages(self, ledger: Ledger) -> DestinationState:
+        state = self._by_name.get(DEAD_MESSAGES)
+        if state is None:
+            options = Options(redelivery_limit=0)
+            state = self.create(Destination(Kind.QUEUE, DEAD_MESSAGES), options, None, ledger)
+        return state
+
+    def page(self, prefix: str, after: str, limit: int) -> tuple[list[DestinationState], bool]:
+        """Destinations in name order behind a name; and whether there are more."""
+        index = bisect_right(self._names, after) if after else 0
+        found: list[DestinationState] = []
+        while index < len(self._names):
+            name = self._names[index]
+            index += 1
+            if not name.startswith(prefix):
+                continue
+            if len(found) == limit:
+                return found, True
+            found.append(self._by_name[name])
+        return found, False

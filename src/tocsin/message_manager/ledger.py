@@ -1,0 +1,88 @@
+"""What destinations write to and read from: journal records, answers that wait for the disk, blocks.
+
+An answer given with an LSN leaves only when that record is durable; nothing is confirmed before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tocsin.cluster.commands import Reply
+from tocsin.journal.journal import Journal
+from tocsin.message_manager.cache import BlockCache
+from tocsin.message_manager.records import RecordKind
+from tocsin.model.batch import Block
+from tocsin.model.identity import Lsn
+from tocsin.model.values import Bytes
+
+
+@dataclass(slots=True)
+class ReadBlocks:
+    """Effect: blocks are wanted from disk. `first_offsets` names those of retained topics that may have moved."""
+
+    destination: int
+    lsns: list[int]
+    first_offsets: list[int]
+
+
+@dataclass(slots=True)
+class DropStream:
+    """Effect: a retained topic needs nothing before an offset (None: nothing at all) in its own files."""
+
+    destination: int
+    before: int | None
+
+
+class Ledger:
+    __slots__ = (
+        "_waiting", "cache", "committed", "copies", "drops", "journal", "now", "now_ms", "out", "reads",
+    )  # fmt: skip
+
+    def __init__(self, journal: Journal, cache_bytes: int) -> None:
+        self.journal = journal
+        self.cache = BlockCache(cache_bytes)
+        self.committed = int(journal.durable_lsn)
+        self.copies = 1
+        self.now = 0.0
+        self.now_ms = 0
+        self.out: list[tuple[str, Reply]] = []
+        self.reads: list[ReadBlocks] = []
+        self.drops: list[DropStream] = []
+        self._waiting: deque[tuple[int, str, Reply]] = deque()
+
+    def clock(self, now: float, wall: float) -> None:
+        """Takes the time for all that is decided until the next call; time never goes back."""
+        self.now = max(self.now, now)
+        self.now_ms = max(self.now_ms, int(wall * 1000))
+
+    def append(self, kind: RecordKind, parts: Sequence[Bytes], live: bool = False) -> int:
+        return self.journal.append(kind, parts, live=live)
+
+    def reply(self, origin: str, reply: Reply, lsn: int = 0) -> None:
+        """Answers, once the record is durable. Answers to one origin keep their order only where LSNs order them."""
+        if lsn <= self.committed:
+            self.out.append((origin, reply))
+        else:
+            self._waiting.append((lsn, origin, reply))
+
+    def durable(self, lsn: int) -> None:
+        self.committed = lsn
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= lsn:
+            _, origin, reply = waiting.popleft()
+            self.out.append((origin, reply))
+
+    def last_lsn(self) -> int:
+        return int(self.journal.last_lsn)
+
+    def block(self, lsn: int) -> Block | None:
+        return self.cache.get(lsn)
+
+    def keep(self, lsn: int, block: Block) -> None:
+        self.cache.put(lsn, block)
+
+    def release(self, lsn: int) -> None:
+        self.journal.release(Lsn(lsn))
+        self.cache.drop(lsn)

@@ -1,0 +1,110 @@
+"""Messages in flight: sorted intervals of (consumer, delivery count, lease deadline). State per message exists only here."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tocsin.cluster.commands import ConsumerKey
+from tocsin.model.ranges import Range
+
+
+@dataclass(slots=True)
+class Lock:
+    start: int
+    end: int
+    owner: ConsumerKey
+    count: int
+    """How often the messages have been delivered, this time included."""
+    deadline: float
+
+
+class Locks:
+    """Disjoint intervals in rising order. New ones mostly come at the end and old ones leave at the front."""
+
+    __slots__ = ("_locks", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._locks: list[Lock] = []
+
+    def __len__(self) -> int:
+        return len(self._locks)
+
+    def __iter__(self) -> Iterator[Lock]:
+        return iter(self._locks)
+
+    def __bool__(self) -> bool:
+        return bool(self._locks)
+
+    def add(self, lock: Lock) -> None:
+        starts = self._starts
+        if not starts or lock.start > starts[-1]:
+            starts.append(lock.start)
+            self._locks.append(lock)
+            return
+        index = bisect_left(starts, lock.start)
+        starts.insert(index, lock.start)
+        self._locks.insert(index, lock)
+
+    def overlapping(self, start: int, end: int) -> list[Range]:
+        """What of the range is locked."""
+        low, high = self._bounds(start, end)
+        return [(max(start, lock.start), min(end, lock.end)) for lock in self._locks[low:high]]
+
+    def take(self, start: int, end: int, owner: ConsumerKey) -> list[Lock]:
+        """Removes what the owner has locked of the range, and returns it cut to the range."""
+        low, high = self._bounds(start, end)
+        if low == high:
+            return []
+        taken: list[Lock] = []
+        left: list[Lock] = []
+        for lock in self._locks[low:high]:
+            if lock.owner != owner:
+                left.append(lock)
+                continue
+            if lock.start < start:
+                left.append(Lock(lock.start, start, owner, lock.count, lock.deadline))
+            if lock.end > end:
+                left.append(Lock(end, lock.end, owner, lock.count, lock.deadline))
+            taken.append(Lock(max(lock.start, start), min(lock.end, end), owner, lock.count, lock.deadline))
+        self._locks[low:high] = left
+        self._starts[low:high] = [lock.start for lock in left]
+        return taken
+
+    def take_where(self, wanted: Callable[[Lock], bool]) -> list[Lock]:
+        """Removes and returns all locks that the predicate wants."""
+        taken = [lock for lock in self._locks if wanted(lock)]
+        if taken:
+            self._locks = [lock for lock in self._locks if not wanted(lock)]
+            self._starts = [lock.start for lock in self._locks]
+        return taken
+
+    def take_owner(self, owner: ConsumerKey) -> list[Lock]:
+        return self.take_where(lambda lock: lock.owner == owner)
+
+    def renew(self, start: int, end: int, owner: ConsumerKey, deadline: float) -> None:
+        low, high = self._bounds(start, end)
+        for lock in self._locks[low:high]:
+            if lock.owner == owner:
+                lock.deadline = deadline
+
+    def earliest_deadline(self) -> float | None:
+        return min((lock.deadline for lock in self._locks), default=None)
+
+    def end(self) -> int:
+        """One past the highest offset that is locked; 0 when nothing is."""
+        return self._locks[-1].end if self._locks else 0
+
+    def messages(self) -> int:
+        return sum(lock.end - lock.start for lock in self._locks)
+
+    def of(self, owner: ConsumerKey) -> list[Lock]:
+        return [lock for lock in self._locks if lock.owner == owner]
+
+    def _bounds(self, start: int, end: int) -> tuple[int, int]:
+        low = bisect_right(self._starts, start) - 1
+        if low < 0 or self._locks[low].end <= start:
+            low += 1
+        return low, bisect_left(self._starts, end, max(low, 0))

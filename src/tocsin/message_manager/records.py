@@ -1,0 +1,157 @@
+"""What a message manager writes to its journal, and the bytes of each record, little-endian.
+
+    CREATE       map            a destination exists: id, name, kind, options
+    DELETE       map            it does not any more
+    PUBLISH      stored block   a batch is in a destination
+    DUE          below          a delayed batch has got its offset
+    FINISH       ranges         messages are finished in a view
+    ATTEMPT      ranges         a delivery attempt of messages in a view failed
+    RESERVE      below          messages up to an offset may be delivered from now on (D3)
+    SUBSCRIBE    map            a durable subscription exists
+    UNSUBSCRIBE  map            it does not any more
+    MOVE         stored block   messages are finished in one view and stored in another destination, in one step
+    FORGET       map            a producer closed cleanly or expired: its deduplication row goes
+    TRIM         map            retention dropped everything before an offset
+
+    stored block
+        0   4  destination
+        4   4  block at      position of the block in the record
+        8   8  first offset  DELAYED (all bits set) while it has none
+       16   8  append time   ms since 1970
+       24   .  MOVE only: the source as ranges
+        .   .  block
+
+    ranges
+        0   4  destination
+        4   4  view
+        8   4  count
+       12   .  count times (first u64, end u64)
+
+    DUE
+        0   4  destination    4   4  reserved    8   8  lsn of the PUBLISH    16   8  first offset    24   8  append time
+
+    RESERVE
+        0   4  destination    4   4  view        8   8  offset
+
+Applying the records in order to an empty state gives the same state everywhere: the clock is read before a record is
+written, never when it is applied.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from tocsin.model.errors import JournalDamaged
+from tocsin.model.ranges import Range
+from tocsin.model.values import Bytes, decode_map, encode_value
+
+DELAYED = (1 << 64) - 1
+_STORED = struct.Struct("<IIQq")
+_RANGES = struct.Struct("<III")
+_DUE = struct.Struct("<IIQQq")
+_RESERVE = struct.Struct("<IIQ")
+
+
+class RecordKind(IntEnum):
+    CREATE = 1
+    DELETE = 2
+    PUBLISH = 3
+    DUE = 4
+    FINISH = 5
+    ATTEMPT = 6
+    RESERVE = 7
+    SUBSCRIBE = 8
+    UNSUBSCRIBE = 9
+    MOVE = 10
+    FORGET = 11
+    TRIM = 12
+
+
+@dataclass(slots=True)
+class StoredBlock:
+    destination: int
+    first_offset: int
+    append_time: int
+    source: RangesRecord | None
+    block: Bytes
+
+
+@dataclass(slots=True)
+class RangesRecord:
+    destination: int
+    view: int
+    ranges: list[Range]
+
+
+def write_publish(destination: int, first_offset: int, append_time: int, block: Bytes) -> list[Bytes]:
+    return [_STORED.pack(destination, _STORED.size, first_offset, append_time), block]
+
+
+def write_move(
+    destination: int, first_offset: int, append_time: int, source: RangesRecord, block: Bytes
+) -> list[Bytes]:
+    ranges = write_ranges(source.destination, source.view, source.ranges)[0]
+    return [_STORED.pack(destination, _STORED.size + len(ranges), first_offset, append_time), ranges, block]
+
+
+def read_stored(payload: Bytes) -> StoredBlock:
+    destination, block_at, first_offset, append_time = _unpack(_STORED, payload)
+    if not _STORED.size <= block_at <= len(payload):
+        raise JournalDamaged(f"A stored batch begins at {block_at}, outside its record of {len(payload)} bytes.")
+    source = read_ranges(payload[_STORED.size : block_at]) if block_at > _STORED.size else None
+    return StoredBlock(destination, first_offset, append_time, source, payload[block_at:])
+
+
+def stored_block(payload: Bytes) -> Bytes:
+    """Just the block of a PUBLISH or MOVE record."""
+    return payload[int.from_bytes(payload[4:8], "little") :]
+
+
+def write_ranges(destination: int, view: int, ranges: Sequence[Range]) -> list[bytes]:
+    flat = [number for each in ranges for number in each]
+    return [_RANGES.pack(destination, view, len(ranges)) + struct.pack(f"<{len(flat)}Q", *flat)]
+
+
+def read_ranges(payload: Bytes) -> RangesRecord:
+    destination, view, count = _unpack(_RANGES, payload)
+    if _RANGES.size + 16 * count > len(payload):
+        raise JournalDamaged("The ranges of a record are cut off.")
+    flat = struct.unpack_from(f"<{2 * count}Q", payload, _RANGES.size)
+    return RangesRecord(destination, view, list(zip(flat[::2], flat[1::2], strict=True)))
+
+
+def write_due(destination: int, lsn: int, first_offset: int, append_time: int) -> list[bytes]:
+    return [_DUE.pack(destination, 0, lsn, first_offset, append_time)]
+
+
+def read_due(payload: Bytes) -> tuple[int, int, int, int]:
+    """(destination, lsn, first offset, append time)."""
+    destination, _, lsn, first_offset, append_time = _unpack(_DUE, payload)
+    return destination, lsn, first_offset, append_time
+
+
+def write_reserve(destination: int, view: int, offset: int) -> list[bytes]:
+    return [_RESERVE.pack(destination, view, offset)]
+
+
+def read_reserve(payload: Bytes) -> tuple[int, int, int]:
+    destination, view, offset = _unpack(_RESERVE, payload)
+    return destination, view, offset
+
+
+def write_map(fields: dict[str, Any]) -> list[bytes]:
+    return [encode_value(fields)]
+
+
+def read_map(payload: Bytes) -> dict[str, Any]:
+    return decode_map(payload)
+
+
+def _unpack(layout: struct.Struct, payload: Bytes) -> tuple[Any, ...]:
+    if len(payload) < layout.size:
+        raise JournalDamaged(f"A record of {len(payload)} bytes is shorter than its fixed part of {layout.size}.")
+    return layout.unpack_from(payload)

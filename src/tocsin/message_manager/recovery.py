@@ -1,0 +1,203 @@
+"""State from a snapshot and the records behind it.
+
+Each section of a snapshot has its own LSN; a record counts for a destination only when it is younger than that. Records are
+applied by the same methods that applied them when they were written.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+
+from tocsin.journal.snapshot import Snapshot
+from tocsin.message_manager.destination import DestinationState, Removal
+from tocsin.message_manager.directory import Directory
+from tocsin.message_manager.ledger import Ledger
+from tocsin.message_manager.records import (
+    DELAYED, RangesRecord, RecordKind, StoredBlock, read_due, read_map, read_ranges, read_reserve, read_stored,
+)  # fmt: skip
+from tocsin.message_manager.snapshots import DIRECTORY, load_destination, load_directory
+from tocsin.message_manager.subscribing import apply_subscribe, apply_unsubscribe
+from tocsin.message_manager.view import Returned, View
+from tocsin.model.batch import Block
+from tocsin.model.errors import JournalDamaged
+from tocsin.model.values import Bytes
+
+
+class Recovery:
+    """Feed it the snapshot, then every record in order, then `finish`."""
+
+    def __init__(self, directory: Directory, now: float) -> None:
+        self._directory = directory
+        self._now = now
+        self._kinds: dict[int, Callable[[int, Bytes], None]] = {
+            RecordKind.CREATE: self._create,
+            RecordKind.DELETE: self._delete,
+            RecordKind.PUBLISH: self._publish,
+            RecordKind.DUE: self._due,
+            RecordKind.FINISH: self._finish,
+            RecordKind.ATTEMPT: self._attempt,
+            RecordKind.RESERVE: self._reserve,
+            RecordKind.SUBSCRIBE: self._subscribe,
+            RecordKind.UNSUBSCRIBE: self._unsubscribe,
+            RecordKind.MOVE: self._move,
+            RecordKind.FORGET: self._forget,
+            RecordKind.TRIM: self._trim,
+        }
+
+    def load(self, snapshot: Snapshot) -> None:
+        for section in snapshot.sections:
+            if section.name == DIRECTORY:
+                load_directory(self._directory, section)
+            else:
+                load_destination(self._directory, section, self._now)
+
+    def apply(self, lsn: int, kind: int, payload: Bytes) -> None:
+        handler = self._kinds.get(kind)
+        if handler is None:
+            raise JournalDamaged(f"Record {lsn} has the unknown kind {kind}; a newer release may have written it.")
+        handler(lsn, payload)
+
+    def finish(self, stream_ends: dict[int, int]) -> array[int]:
+        """Drops what no restart survives; returns the LSNs whose blocks are still needed from the journal."""
+        live = array("Q")
+        for state in self._directory:
+            state.stream_end = stream_ends.get(state.id, 0)
+            state.forget_volatile()
+            state.visible_end = state.log.next_offset
+            for view in state.views.values():
+                _bury_overdue(state, view)
+            retained = state.options.retained
+            log = state.log
+            for index, lsn in enumerate(log.lsns):
+                if log.firsts[index] >= state.stream_end if retained else log.needed[index]:
+                    live.append(lsn)
+            live.extend(batch.lsn for batch in state.delayed.all())
+        return live
+
+    def drop_temporary(self, ledger: Ledger) -> None:
+        """Temporary destinations died with their connections."""
+        for state in self._directory:
+            if state.connection is not None:
+                self._directory.delete(state, ledger)
+
+    # ---- records
+
+    def _young(self, destination: int, lsn: int) -> DestinationState | None:
+        """The destination that a record is for, if it exists and its state does not have the record yet."""
+        state = self._directory.by_id.get(destination)
+        return state if state is not None and lsn > state.lsn else None
+
+    def _create(self, lsn: int, payload: Bytes) -> None:
+        fields = read_map(payload)
+        if lsn > self._directory.lsn and fields["id"] not in self._directory.by_id:
+            self._directory.apply_create(fields, lsn)
+
+    def _delete(self, lsn: int, payload: Bytes) -> None:
+        self._directory.apply_delete(read_map(payload)["id"], max(lsn, self._directory.lsn), None)
+
+    def _publish(self, lsn: int, payload: Bytes) -> None:
+        stored = read_stored(payload)
+        state = self._young(stored.destination, lsn)
+        if state is not None:
+            block = Block(stored.block)
+            delayed = stored.first_offset == DELAYED
+            self._check_offset(state, stored, lsn)
+            state.apply_publish(lsn, block, delayed, stored.append_time, self._now, block.length)
+
+    def _check_offset(self, state: DestinationState, stored: StoredBlock, lsn: int) -> None:
+        if stored.first_offset not in (DELAYED, state.log.next_offset):
+            raise JournalDamaged(
+                f"Record {lsn} stores at offset {stored.first_offset} of {state.address}, "
+                f"which ends at {state.log.next_offset}."
+            )
+
+    def _due(self, lsn: int, payload: Bytes) -> None:
+        destination, sent, _, append_time = read_due(payload)
+        state = self._young(destination, lsn)
+        batch = state.delayed.remove(sent) if state is not None else None
+        if state is not None and batch is not None:
+            state.apply_due(batch, lsn, append_time)
+
+    def _finish(self, lsn: int, payload: Bytes) -> None:
+        self._finish_ranges(lsn, read_ranges(payload))
+
+    def _finish_ranges(self, lsn: int, record: RangesRecord) -> None:
+        state = self._young(record.destination, lsn)
+        view = state.views.get(record.view) if state is not None else None
+        if state is not None and view is not None:
+            state.lsn = lsn
+            for start, end in record.ranges:
+                view.drop_set_aside(start, end)
+                state.apply_finish(view, start, end, None)
+
+    def _attempt(self, lsn: int, payload: Bytes) -> None:
+        record = read_ranges(payload)
+        state = self._young(record.destination, lsn)
+        view = state.views.get(record.view) if state is not None else None
+        if state is None or view is None:
+            return
+        state.lsn = lsn
+        for start, end in record.ranges:
+            for row, (low, high) in state.rows_in(start, end):
+                order = -state.log.priorities[row - state.log.base]
+                for entry in view.drop_set_aside(low, high):
+                    view.put_back(Returned(order, entry.start, entry.end, entry.attempts + 1), 0.0, 0.0)
+                for first, stop in view.set_aside.missing(low, high):
+                    view.put_back(Returned(order, first, stop, 1), 0.0, 0.0)
+
+    def _reserve(self, lsn: int, payload: Bytes) -> None:
+        destination, view_id, offset = read_reserve(payload)
+        state = self._young(destination, lsn)
+        if state is not None and view_id in state.views:
+            state.lsn = lsn
+            state.views[view_id].suspect_below = offset
+
+    def _subscribe(self, lsn: int, payload: Bytes) -> None:
+        fields = read_map(payload)
+        state = self._young(fields["destination"], lsn)
+        if state is not None:
+            apply_subscribe(self._directory, state, fields, True, lsn)
+
+    def _unsubscribe(self, lsn: int, payload: Bytes) -> None:
+        fields = read_map(payload)
+        state = self._young(fields["destination"], lsn)
+        if state is not None and fields["view"] in state.views:
+            state.lsn = lsn
+            apply_unsubscribe(self._directory, state, state.views[fields["view"]], None)
+
+    def _move(self, lsn: int, payload: Bytes) -> None:
+        stored = read_stored(payload)
+        target = self._young(stored.destination, lsn)
+        if target is not None:
+            self._check_offset(target, stored, lsn)
+            block = Block(stored.block)
+            target.apply_store(lsn, block, False, stored.append_time, block.length)
+        if stored.source is not None:
+            self._finish_ranges(lsn, stored.source)
+
+    def _forget(self, lsn: int, payload: Bytes) -> None:
+        fields = read_map(payload)
+        state = self._young(fields["destination"], lsn)
+        if state is not None:
+            state.lsn = lsn
+            state.producers.forget(fields["producer"])
+
+    def _trim(self, lsn: int, payload: Bytes) -> None:
+        fields = read_map(payload)
+        state = self._young(fields["destination"], lsn)
+        if state is not None:
+            state.lsn = lsn
+            state.apply_trim(fields["before"], None)
+
+
+def _bury_overdue(state: DestinationState, view: View) -> None:
+    """Messages that had used up their deliveries when the server stopped go to the dead message queue now."""
+    limit = state.options.redelivery_limit
+    if not limit or not view.durable:
+        return
+    for entry in [entry for entry in view.ready if entry.attempts >= limit]:
+        view.drop_set_aside(entry.start, entry.end)
+        view.set_aside.add(entry.start, entry.end)
+        reason = "It was delivered as often as its destination allows."
+        state.removals.append(Removal(view, entry.start, entry.end, entry.attempts, reason))

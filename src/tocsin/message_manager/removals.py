@@ -1,0 +1,103 @@
+"""The way to the dead message queue and back: one MOVE record takes messages out of a view and stores them elsewhere.
+
+A dead message says where it came from, why, and how often it was tried, in properties that begin with JMS_tocsin_.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tocsin.message_manager.destination import DestinationState, Removal
+from tocsin.message_manager.dispatch import fetch
+from tocsin.message_manager.filtering import BlockColumns
+from tocsin.message_manager.ledger import Ledger
+from tocsin.message_manager.records import RangesRecord, RecordKind, write_move
+from tocsin.message_manager.storing import store_moved
+from tocsin.model.batch import Block
+from tocsin.model.destination import Destination, parse_destination
+from tocsin.model.editing import readdress
+from tocsin.model.errors import InvalidDestination
+from tocsin.model.ranges import Range
+from tocsin.model.values import Int
+
+ORIGIN = "JMS_tocsin_origin"
+REASON = "JMS_tocsin_reason"
+ATTEMPTS = "JMS_tocsin_attempts"
+SUBSCRIPTION = "JMS_tocsin_subscription"
+NOTES = (ORIGIN, REASON, ATTEMPTS, SUBSCRIPTION)
+
+FindDestination = Callable[[Destination], DestinationState]
+
+
+def process_removals(state: DestinationState, dead: DestinationState, find: FindDestination, ledger: Ledger) -> bool:
+    """Moves what waits in `removals`; stops at a block that is not at hand. Says whether anything moved."""
+    moved = False
+    while state.removals:
+        removal = state.removals[0]
+        parts = state.rows_in(removal.start, removal.end)
+        for row, (start, end) in parts:
+            block = fetch(state, row, ledger)
+            if block is None:
+                return moved
+            _move(state, removal, row, (start, end), block, dead, find, ledger)
+            removal.start = end
+            moved = True
+        removal.view.set_aside.remove(removal.start, removal.end)
+        state.removals.popleft()
+    return moved
+
+
+def _move(
+    state: DestinationState, removal: Removal, row: int, part: Range, block: Block, dead: DestinationState,
+    find: FindDestination, ledger: Ledger,
+) -> None:  # fmt: skip
+    first = state.log.span(row)[0]
+    start, end = part
+    removal.view.set_aside.remove(start, end)
+    if removal.resend:
+        for low, high, origin in _origins(block, start - first, end - first):
+            target = find(origin)
+            data = readdress(block, low, high, target.address, add={}, remove=NOTES)
+            _write(state, removal, (first + low, first + high), target, data, ledger)
+        return
+    notes: dict[str, object] = {
+        ORIGIN: str(state.address), REASON: removal.reason[:1024], ATTEMPTS: Int(removal.attempts),
+    }  # fmt: skip
+    known = removal.view.subscription
+    if known is not None and known.name is not None:
+        notes[SUBSCRIPTION] = known.name
+    state.counters.dead += end - start
+    data = readdress(block, start - first, end - first, dead.address, add=notes, remove=())
+    _write(state, removal, part, dead, data, ledger)
+
+
+def _write(
+    state: DestinationState,
+    removal: Removal,
+    part: Range,
+    target: DestinationState,
+    data: bytes,
+    ledger: Ledger,
+) -> None:
+    source = RangesRecord(state.id, removal.view.id, [part])
+    parts = write_move(target.id, target.log.next_offset, ledger.now_ms, source, data)
+    lsn = ledger.append(RecordKind.MOVE, parts, live=True)
+    state.lsn = lsn
+    state.apply_finish(removal.view, part[0], part[1], ledger)
+    store_moved(target, lsn, Block(data), ledger)
+
+
+def _origins(block: Block, start: int, end: int) -> list[tuple[int, int, Destination]]:
+    """Runs of messages with the same origin: (start, end, where they came from)."""
+    column = BlockColumns(block).column(ORIGIN)
+    runs: list[tuple[int, int, Destination]] = []
+    for index in range(start, end):
+        text = column[index] if isinstance(column, (list, tuple)) else None
+        if not isinstance(text, str):
+            raise InvalidDestination("A message in the dead message queue does not say where it came from.")
+        origin = parse_destination(text)
+        if runs and runs[-1][2] == origin and runs[-1][1] == index:
+            runs[-1] = (runs[-1][0], index + 1, origin)
+        else:
+            runs.append((index, index + 1, origin))
+    return runs

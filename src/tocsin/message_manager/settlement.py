@@ -1,0 +1,77 @@
+"""What becomes of delivered messages: acknowledge, nack, release, renew; and what a vanished consumer leaves behind."""
+
+from __future__ import annotations
+
+from tocsin.message_manager.destination import DestinationState, Removal
+from tocsin.message_manager.ledger import Ledger
+from tocsin.message_manager.locks import Lock
+from tocsin.message_manager.records import RecordKind, write_ranges
+from tocsin.message_manager.storing import finish
+from tocsin.message_manager.view import Returned, View
+from tocsin.cluster.commands import ConsumerKey
+from tocsin.model.destination import DEAD_MESSAGES
+from tocsin.wire.frames import Outcome, Settle
+
+
+def settle(
+    state: DestinationState, view: View, owner: ConsumerKey, settlement: Settle, lease: float, ledger: Ledger
+) -> int:
+    """Returns the LSN that makes the settlement durable. What the owner has no lock on stays as it is."""
+    if settlement.outcome is Outcome.RENEW:
+        for start, end in settlement.ranges:
+            view.locks.renew(start, end, owner, ledger.now + lease)
+        return 0
+    taken = [lock for start, end in settlement.ranges for lock in view.locks.take(start, end, owner)]
+    if settlement.outcome is Outcome.ACKNOWLEDGE:
+        state.counters.acknowledged += sum(lock.end - lock.start for lock in taken)
+        return finish(state, view, [(lock.start, lock.end) for lock in taken], ledger)
+    if settlement.outcome is Outcome.RELEASE:
+        put_back(state, view, taken, ledger)
+        return 0
+    return count_attempt(
+        state, view, taken, settlement.reason or "The consumer refused it.", settlement.delay_ms, ledger
+    )
+
+
+def put_back(state: DestinationState, view: View, taken: list[Lock], ledger: Ledger) -> None:
+    """Messages that no application saw go back as they were."""
+    for lock in taken:
+        for row, (start, end) in state.rows_in(lock.start, lock.end):
+            order = -state.log.priorities[row - state.log.base]
+            view.put_back(Returned(order, start, end, lock.count - 1), ledger.now, ledger.now)
+
+
+def count_attempt(
+    state: DestinationState, view: View, taken: list[Lock], reason: str, delay_ms: int | None, ledger: Ledger
+) -> int:
+    """A delivery failed: it is recorded, and the messages come again later, or go to the dead message queue."""
+    if not taken:
+        return 0
+    lsn = 0
+    if view.durable:
+        ranges = [(lock.start, lock.end) for lock in taken]
+        lsn = ledger.append(RecordKind.ATTEMPT, write_ranges(state.id, view.id, ranges))
+        state.lsn = lsn
+    limit = state.options.redelivery_limit if view.durable and state.address.name != DEAD_MESSAGES else 0
+    for lock in taken:
+        if limit and lock.count >= limit:
+            view.set_aside.add(lock.start, lock.end)
+            state.removals.append(Removal(view, lock.start, lock.end, lock.count, reason))
+            continue
+        wait = state.options.backoff(lock.count) if delay_ms is None else delay_ms / 1000
+        for row, (start, end) in state.rows_in(lock.start, lock.end):
+            order = -state.log.priorities[row - state.log.base]
+            view.put_back(Returned(order, start, end, lock.count), ledger.now + wait, ledger.now)
+    return lsn
+
+
+def expire_leases(state: DestinationState, ledger: Ledger) -> None:
+    """Messages whose consumer neither settled nor renewed them in time go back, counted."""
+    for view in state.views.values():
+        if not view.locks:
+            continue
+        paused = {consumer.key for consumer in view.consumers if consumer.paused}
+        taken = view.locks.take_where(
+            lambda lock, paused=paused: lock.deadline <= ledger.now and lock.owner not in paused  # type: ignore[misc]
+        )
+        count_attempt(state, view, taken, "The consumer's lease on it ran out.", None, ledger)

@@ -1,0 +1,174 @@
+"""State to snapshot sections and back: one section for the directory, one for each destination.
+
+A section is a map of values; what is large (rows, ranges, producers) is in it as the raw bytes of typed arrays.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from tocsin.journal.snapshot import Section
+from tocsin.message_manager.delay import DelayedBatch
+from tocsin.message_manager.destination import DestinationState, Options
+from tocsin.message_manager.directory import Directory
+from tocsin.message_manager.producers import ProducerRow
+from tocsin.message_manager.selector import compile_selector
+from tocsin.message_manager.view import QUEUE_VIEW, Returned, Subscription, View
+from tocsin.model.destination import Destination, Kind
+from tocsin.model.identity import Lsn
+from tocsin.model.ranges import RangeSet
+from tocsin.model.values import Bytes, decode_map, encode_value
+
+DIRECTORY = "directory"
+_ITEMS_MAX = 50_000_000
+_ROW_ARRAYS = {"firsts": "Q", "lsns": "Q", "sizes": "I", "append_times": "q", "expiries": "q", "needed": "I"}
+_ROW_BYTES = ("priorities", "flags")
+_DELAYED_NUMBERS = 7
+
+
+def directory_section(directory: Directory, lsn: int) -> Section:
+    return Section(DIRECTORY, Lsn(lsn), encode_value({"next_id": directory.next_id}))
+
+
+def destination_section(state: DestinationState, lsn: int) -> Section:
+    """The durable state of a destination; non-durable subscriptions are left out, as after a restart."""
+    log = state.log
+    rows: dict[str, Any] = {name: getattr(log, name).tobytes() for name in _ROW_ARRAYS if name != "needed"}
+    rows["needed"] = _durable_needs(state).tobytes()
+    rows |= {name: bytes(getattr(log, name)) for name in _ROW_BYTES}
+    rows |= {"base": log.base, "next_offset": log.next_offset}
+    fields: dict[str, Any] = {
+        "id": state.id, "name": state.address.name, "kind": int(state.address.kind),
+        "connection": state.connection, "options": state.options.fields(), "next_view": state.next_view,
+        "rows": rows, "views": [_view_fields(state, view) for view in state.views.values() if view.durable],
+        "producers": _producer_fields(state), "delayed": _delayed_bytes(state),
+    }  # fmt: skip
+    return Section(f"destination {state.id}", Lsn(lsn), encode_value(fields))
+
+
+def _durable_needs(state: DestinationState) -> array[int]:
+    """How many durable views need each row: what `needed` will be when the others are gone."""
+    volatile = [view for view in state.views.values() if not view.durable]
+    if not volatile:
+        return state.log.needed
+    needed = array("I", state.log.needed)
+    for view in volatile:
+        for low, high in view.finished.missing(max(view.start, state.log.first_offset), state.log.next_offset):
+            for row, _ in state.rows_in(low, high):
+                if state.log.span(row)[0] >= view.start:
+                    needed[row - state.log.base] -= 1
+    return needed
+
+
+def _view_fields(state: DestinationState, view: View) -> dict[str, Any]:
+    attempts = array("Q")
+    for entry in [*view.ready, *(each for _, each in view.later)]:
+        if entry.attempts:
+            attempts.extend((entry.start, entry.end, entry.attempts))
+    for lock in view.locks:
+        if lock.count > 1:
+            attempts.extend((lock.start, lock.end, lock.count - 1))
+    for removal in state.removals:
+        if removal.view is view and removal.attempts:
+            attempts.extend((removal.start, removal.end, removal.attempts))
+    known = view.subscription
+    return {
+        "id": view.id, "start": view.start, "born": view.born, "filtered_from": view.filtered_from,
+        "finished": array("Q", [number for each in view.finished for number in each]).tobytes(),
+        "attempts": attempts.tobytes(), "reserved": max(view.requested, view.suspect_below),
+        "subscription": None if known is None else {
+            "name": known.name, "client_id": known.client_id, "durable": known.durable, "shared": known.shared,
+            "selector": known.selector, "no_local": known.no_local,
+        },
+    }  # fmt: skip
+
+
+def _producer_fields(state: DestinationState) -> dict[str, bytes]:
+    rows = state.producers.rows
+    return {
+        "ids": b"".join(rows), "lasts": array("Q", [row.last for row in rows.values()]).tobytes(),
+        "epochs": array("Q", [row.epoch for row in rows.values()]).tobytes(),
+    }  # fmt: skip
+
+
+def _delayed_bytes(state: DestinationState) -> bytes:
+    flat = array("Q")
+    for batch in state.delayed.all():
+        flat.extend((batch.due_ms, batch.lsn, batch.count, batch.size, batch.priority, batch.expiry, batch.flags))
+    return flat.tobytes()
+
+
+# ---- and back
+
+
+def load_directory(directory: Directory, section: Section) -> None:
+    directory.next_id = decode_map(section.data)["next_id"]
+    directory.lsn = section.lsn
+
+
+def load_destination(directory: Directory, section: Section, now: float) -> DestinationState:
+    fields = decode_map(section.data, _ITEMS_MAX)
+    connection = fields["connection"]
+    address = Destination(Kind(fields["kind"]), fields["name"], connection is not None)
+    state = DestinationState(fields["id"], address, Options(**fields["options"]), connection)
+    state.lsn = section.lsn
+    state.next_view = fields["next_view"]
+    _load_rows(state, fields["rows"])
+    for each in fields["views"]:
+        _load_view(directory, state, each)
+    producers = fields["producers"]
+    ids = producers["ids"]
+    for index, (last, epoch) in enumerate(
+        zip(_numbers(producers["lasts"]), _numbers(producers["epochs"]), strict=True)
+    ):
+        state.producers.rows[ids[16 * index : 16 * index + 16]] = ProducerRow(last, epoch, now, 0)
+    delayed = _numbers(fields["delayed"])
+    for index in range(0, len(delayed), _DELAYED_NUMBERS):
+        state.delayed.add(DelayedBatch(*delayed[index : index + _DELAYED_NUMBERS]))
+    directory.adopt(state)
+    return state
+
+
+def _load_rows(state: DestinationState, rows: dict[str, Any]) -> None:
+    log = state.log
+    for name, code in _ROW_ARRAYS.items():
+        loaded = array(code)
+        loaded.frombytes(rows[name])
+        setattr(log, name, loaded)
+    for name in _ROW_BYTES:
+        setattr(log, name, bytearray(rows[name]))
+    log.base, log.next_offset = rows["base"], rows["next_offset"]
+    for priority in range(10):
+        log.priority_counts[priority] = log.priorities.count(priority)
+    retained = state.options.retained
+    log.live_bytes = sum(size for size, needed in zip(log.sizes, log.needed, strict=True) if needed or retained)
+    state.expiring = sorted((expiry, log.base + index) for index, expiry in enumerate(log.expiries) if expiry)
+
+
+def _load_view(directory: Directory, state: DestinationState, fields: dict[str, Any]) -> None:
+    known = fields["subscription"]
+    if known is None:
+        view = state.views[QUEUE_VIEW]
+    else:
+        subscription = Subscription(**known)
+        view = View(fields["id"], fields["start"], subscription, fields["born"])
+        view.filtered_from = fields["filtered_from"]
+        view.selector = compile_selector(subscription.selector)
+        state.views[view.id] = view
+        directory.durable[(subscription.client_id, subscription.name or "")] = (state, view)
+    flat = _numbers(fields["finished"])
+    view.finished = RangeSet(zip(flat[::2], flat[1::2], strict=True))
+    view.suspect_below = fields["reserved"]
+    attempts = _numbers(fields["attempts"])
+    for index in range(0, len(attempts), 3):
+        start, end, count = attempts[index : index + 3]
+        for row, (low, high) in state.rows_in(start, end):
+            order = -state.log.priorities[row - state.log.base]
+            view.put_back(Returned(order, low, high, count), 0.0, 0.0)
+
+
+def _numbers(data: Bytes) -> list[int]:
+    loaded = array("Q")
+    loaded.frombytes(data)
+    return loaded.tolist()

@@ -1,0 +1,92 @@
+"""When a destination must be looked at again, and what is done then: leases, back-offs, expiry, retention, silent producers."""
+
+from __future__ import annotations
+
+import heapq
+
+from tocsin.message_manager.destination import DestinationState
+from tocsin.message_manager.dispatch import expire_row, fetch
+from tocsin.message_manager.ledger import DropStream, Ledger
+from tocsin.message_manager.records import RecordKind, write_map
+from tocsin.message_manager.settlement import expire_leases
+from tocsin.model.limits import PRODUCER_SILENCE_SECONDS
+
+_LEASE_CHECK_SECONDS = 1.0
+_RETENTION_CHECK_SECONDS = 1.0
+
+
+def next_wake(state: DestinationState, ledger: Ledger) -> float | None:
+    """The earliest time at which something may be due, on the monotonic clock."""
+    times: list[float] = []
+    due = state.delayed.earliest_ms()
+    if due is not None:
+        times.append(_from_wall(due, ledger))
+    if state.expiring:
+        times.append(_from_wall(state.expiring[0][0], ledger))
+    for view in state.views.values():
+        if view.later:
+            times.append(view.later[0][0])
+        if view.locks:
+            times.append(ledger.now + _LEASE_CHECK_SECONDS)
+    if state.options.retained and (state.options.max_age_ms or state.options.max_bytes) and len(state.log):
+        times.append(ledger.now + _RETENTION_CHECK_SECONDS)
+    if state.producers.rows:
+        times.append(ledger.now + PRODUCER_SILENCE_SECONDS / 24)
+    return min(times, default=None)
+
+
+def _from_wall(wall_ms: int, ledger: Ledger) -> float:
+    return ledger.now + max(0.0, (wall_ms - ledger.now_ms) / 1000)
+
+
+def on_time(state: DestinationState, ledger: Ledger) -> None:
+    for view in state.views.values():
+        view.wake(ledger.now)
+    expire_leases(state, ledger)
+    _expire_messages(state, ledger)
+    _retain(state, ledger)
+    for producer_id in state.producers.silent(ledger.now):
+        state.producers.forget(producer_id)
+        fields = {"destination": state.id, "producer": producer_id}
+        state.lsn = ledger.append(RecordKind.FORGET, write_map(fields))
+
+
+def _expire_messages(state: DestinationState, ledger: Ledger) -> None:
+    """Looks into rows whose earliest expiry has passed, so that unread messages leave too."""
+    while state.expiring and state.expiring[0][0] <= ledger.now_ms:
+        _, row = state.expiring[0]
+        log = state.log
+        if row < log.base or not log.needed[row - log.base]:
+            heapq.heappop(state.expiring)
+            continue
+        block = fetch(state, row, ledger)
+        if block is None:
+            return  # It is on its way from the disk; the next look is soon.
+        heapq.heappop(state.expiring)
+        expire_row(state, row, block, ledger)
+        earliest = log.expiries[row - log.base] if row >= log.base else 0
+        if earliest:
+            heapq.heappush(state.expiring, (earliest, row))
+
+
+def _retain(state: DestinationState, ledger: Ledger) -> None:
+    """Drops rows of a retained topic that are too old or too many."""
+    options, log = state.options, state.log
+    if not options.retained or not len(log):
+        return
+    rows, size = 0, log.live_bytes
+    oldest = ledger.now_ms - options.max_age_ms if options.max_age_ms else None
+    while rows < len(log):
+        too_old = oldest is not None and log.append_times[rows] < oldest
+        too_many = options.max_bytes and size > options.max_bytes
+        if not too_old and not too_many:
+            break
+        size -= log.sizes[rows]
+        rows += 1
+    if not rows:
+        return
+    before = log.span(log.base + rows - 1)[1]
+    lsn = ledger.append(RecordKind.TRIM, write_map({"destination": state.id, "before": before}))
+    state.lsn = lsn
+    state.apply_trim(before, ledger)
+    ledger.drops.append(DropStream(state.id, before))

@@ -1,0 +1,161 @@
+"""What one set of competing consumers has finished, holds, and may get next.
+
+A queue has one view; a topic one per subscription; so "one log, three ways to read it" needs no copies. An offset is in exactly
+one state in a view:
+
+    fresh      never handed out since the view or the server began: found by cursors over the log
+    locked     in flight to one consumer
+    set aside  came back (nack, lost lease, ended session) and waits for its turn, maybe for a back-off
+    finished   acknowledged, expired, dead-lettered or not matching: never delivered again
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections import deque
+from dataclasses import dataclass, field
+
+from tocsin.message_manager.consumer import Consumer
+from tocsin.message_manager.locks import Locks
+from tocsin.message_manager.selector import Selector
+from tocsin.model.ranges import Range, RangeSet
+
+QUEUE_VIEW = 0
+"""The id of a queue's only view."""
+
+
+@dataclass(slots=True, order=True)
+class Returned:
+    """A range of one row that is to be delivered again; ordered as it will be handed out."""
+
+    order: int
+    """Minus the priority: higher priorities first."""
+    start: int
+    end: int = field(compare=False)
+    attempts: int = field(compare=False)
+    """Recorded delivery attempts so far."""
+
+
+@dataclass(slots=True)
+class Subscription:
+    """Who a topic's view belongs to (J78-J82)."""
+
+    name: str | None
+    client_id: str | None
+    durable: bool
+    shared: bool
+    selector: str | None
+    no_local: bool
+
+    def same_terms(self, other: Subscription) -> bool:
+        return self.selector == other.selector and self.no_local == other.no_local
+
+
+class View:
+    __slots__ = (
+        "born", "connection", "consumers", "cursors", "filtered_from", "finished", "groups", "id", "idle", "later", "locks", "pending_reserves",
+        "ready", "requested", "reserved", "selector", "set_aside", "start", "subscription", "suspect_below", "turn",
+    )  # fmt: skip
+
+    def __init__(self, view_id: int, start: int, subscription: Subscription | None, born: int = 0) -> None:
+        self.id = view_id
+        # LSN at which the view began: a delayed batch that was sent before is not its business.
+        self.born = born
+        # Of a non-durable subscription: whose own messages no-local leaves out.
+        self.connection: bytes | None = None
+        self.subscription = subscription
+        # Messages before this offset are not the view's business.
+        self.start = start
+        self.finished = RangeSet()
+        self.finished.add(0, start)
+        self.locks = Locks()
+        self.set_aside = RangeSet()
+        self.ready: list[Returned] = []
+        self.later: list[tuple[float, Returned]] = []
+        # Row numbers where each priority's search for fresh messages goes on.
+        self.cursors = [0] * 10
+        self.consumers: list[Consumer] = []
+        self.turn = 0
+        # Message group -> consumer that has it.
+        self.groups: dict[str, Consumer] = {}
+        # D3: offsets below `reserved` may be delivered; `requested` is on its way to the disk.
+        self.reserved = 0
+        self.requested = 0
+        self.pending_reserves: deque[tuple[int, int]] = deque()
+        # After a restart: fresh messages below this may have been delivered before.
+        self.suspect_below = 0
+        # A topic view's selector is applied when a message is stored; older messages are filtered on the way out.
+        self.selector: Selector | None = None
+        self.filtered_from = start
+        # Nothing to hand out until something is stored or comes back.
+        self.idle = False
+
+    @property
+    def durable(self) -> bool:
+        return self.subscription is None or self.subscription.durable
+
+    def put_back(self, returned: Returned, available_at: float, now: float) -> None:
+        """Sets a range aside until its turn comes."""
+        self.set_aside.add(returned.start, returned.end)
+        if available_at <= now:
+            insort(self.ready, returned)
+        else:
+            heapq.heappush(self.later, (available_at, returned))
+        self.idle = False
+
+    def wake(self, now: float) -> bool:
+        """Moves what has waited out its back-off to the ready list; says whether there was any."""
+        woke = False
+        while self.later and self.later[0][0] <= now:
+            insort(self.ready, heapq.heappop(self.later)[1])
+            woke = True
+        if woke:
+            self.idle = False
+        return woke
+
+    def free(self, start: int, end: int) -> list[Range]:
+        """The fresh messages of a range."""
+        if not self.locks and not self.set_aside and self.finished.next_missing(start) == start:
+            later = self.finished.within(start, end)
+            if not later:
+                return [(start, end)]
+        taken = RangeSet(self.finished.within(start, end))
+        for low, high in self.locks.overlapping(start, end):
+            taken.add(low, high)
+        for low, high in self.set_aside.within(start, end):
+            taken.add(low, high)
+        return taken.missing(start, end)
+
+    def drop_set_aside(self, start: int, end: int) -> list[Returned]:
+        """Takes set-aside messages of a range out again (they expire, are purged, or a resumed consumer claims them)."""
+        if not self.set_aside.within(start, end):
+            return []
+        taken: list[Returned] = []
+        self.ready = _cut(self.ready, start, end, taken)
+        pairs = self.later
+        self.later = []
+        for available_at, returned in pairs:
+            for left in _cut([returned], start, end, taken):
+                self.later.append((available_at, left))
+        heapq.heapify(self.later)
+        self.set_aside.remove(start, end)
+        return taken
+
+    def delivered_end(self) -> int:
+        """One past the highest offset that was ever handed out."""
+        return max(self.finished.end(), self.locks.end(), self.set_aside.end(), self.suspect_below)
+
+
+def _cut(entries: list[Returned], start: int, end: int, taken: list[Returned]) -> list[Returned]:
+    kept: list[Returned] = []
+    for entry in entries:
+        if entry.end <= start or entry.start >= end:
+            kept.append(entry)
+            continue
+        if entry.start < start:
+            kept.append(Returned(entry.order, entry.start, start, entry.attempts))
+        if entry.end > end:
+            kept.append(Returned(entry.order, end, entry.end, entry.attempts))
+        taken.append(Returned(entry.order, max(start, entry.start), min(end, entry.end), entry.attempts))
+    return kept

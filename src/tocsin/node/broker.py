@@ -1,0 +1,90 @@
+"""One server without its sockets: a client manager and a message manager joined by a bus, and the storage under them.
+
+Whoever drives it calls an event method and then `pump`, which moves commands, replies and disk jobs until nothing is left to
+do now; then it sends what is in `out`. The same object runs under the real loop, embedded, and in simulation.
+"""
+
+from __future__ import annotations
+
+from tocsin.bus.memory import MemoryBus
+from tocsin.client_manager.login import Identities, Login
+from tocsin.client_manager.machine import ClientManager
+from tocsin.client_manager.machine import Settings as ClientSettings
+from tocsin.cluster.commands import Command, Reply
+from tocsin.message_manager.machine import MessageManager
+from tocsin.model.values import Bytes
+from tocsin.node.storage import Storage
+from tocsin.runtime.ports import Clock
+
+CLIENT_MANAGER = "client manager"
+MESSAGE_MANAGER = "message manager"
+
+
+class Broker:
+    def __init__(
+        self, storage: Storage, manager: MessageManager, clock: Clock, settings: ClientSettings, login: Login,
+        identities: Identities,
+    ) -> None:  # fmt: skip
+        self.storage = storage
+        self.manager = manager
+        self.clients = ClientManager(settings, login, identities)
+        self._clock = clock
+        self._bus = MemoryBus()
+        self._bus.join(MESSAGE_MANAGER, self._commanded)
+        self._bus.join(CLIENT_MANAGER, self._replied)
+        self._now = clock.now()
+        self._wall = clock.wall()
+
+    def _commanded(self, sender: str, command: Command) -> None:
+        self.manager.handle(sender, command, self._now, self._wall)
+
+    def _replied(self, sender: str, reply: Reply) -> None:
+        self.clients.answered(reply, self._now)
+
+    # ---- events
+
+    def connected(self, connection: int, peer: str) -> None:
+        self.clients.connected(connection, peer, self._clock.now())
+
+    def received(self, connection: int, data: bytes) -> None:
+        self.clients.received(connection, data, self._clock.now())
+
+    def disconnected(self, connection: int) -> None:
+        self.clients.disconnected(connection, self._clock.now())
+
+    def durable(self) -> None:
+        self.manager.durable(self._clock.now(), self._clock.wall())
+
+    def tick(self) -> None:
+        now = self._clock.now()
+        self.clients.tick(now)
+        self.manager.tick(now, self._clock.wall())
+
+    def next_deadline(self) -> float | None:
+        return self.manager.next_deadline()
+
+    # ---- work
+
+    def pump(self) -> bool:
+        """Moves everything that can move; True when there is more work than one turn should do."""
+        self._now, self._wall = self._clock.now(), self._clock.wall()
+        clients, manager, bus = self.clients, self.manager, self._bus
+        for command in clients.commands:
+            bus.send(CLIENT_MANAGER, MESSAGE_MANAGER, command)
+        clients.commands = []
+        bus.deliver()
+        more = manager.run()
+        for receiver, reply in manager.take_replies():
+            bus.send(MESSAGE_MANAGER, receiver, reply)
+        bus.deliver()
+        clients.flush(self._now)
+        self.storage.pump()
+        return more or bool(clients.commands)
+
+    def take_out(self) -> list[tuple[int, list[Bytes]]]:
+        out, self.clients.out = self.clients.out, []
+        return out
+
+    def take_closing(self) -> list[int]:
+        closing, self.clients.closing = self.clients.closing, []
+        return closing

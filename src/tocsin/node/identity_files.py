@@ -1,0 +1,45 @@
+"""What a node keeps of itself in its data directory: its boot counter and its secret."""
+
+from __future__ import annotations
+
+from tocsin.journal.atomic_file import replace_file
+from tocsin.model.errors import JournalDamaged, StorageFull
+from tocsin.runtime.ports import Files, Random
+
+_BOOT = "boot"
+_SECRET = "secret"
+_SECRET_BYTES = 32
+
+
+def next_boot(files: Files) -> int:
+    """Counts this start, durably, before any id of it can be given out: ids never repeat, whatever the clock says."""
+    boot = int(_read(files, _BOOT) or b"0") + 1
+    _replace(files, _BOOT, str(boot).encode())
+    return boot
+
+
+def node_secret(files: Files, random: Random) -> bytes:
+    """Under which the node signs resume tokens; made once."""
+    secret = _read(files, _SECRET)
+    if secret is None:
+        secret = random.bytes(_SECRET_BYTES)
+        _replace(files, _SECRET, secret)
+    if len(secret) != _SECRET_BYTES:
+        raise JournalDamaged("The file `secret` in the data directory has the wrong size; restore it or remove it.")
+    return secret
+
+
+def _read(files: Files, name: str) -> bytes | None:
+    try:
+        file = files.open(name)
+    except FileNotFoundError:
+        return None
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+def _replace(files: Files, name: str, data: bytes) -> None:
+    if not replace_file(files, name, [data]):
+        raise StorageFull("The disk is full: the server can't even note that it starts. Free some space.")

@@ -1,0 +1,76 @@
+"""A server as a process of its own: signals, log, exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+from datetime import UTC, datetime
+
+from tocsin.model.errors import TocsinError
+from tocsin.node.config import ServerConfig
+from tocsin.node.loop import new_event_loop
+from tocsin.node.service import Service
+
+log = logging.getLogger("tocsin")
+
+
+def run_server(config: ServerConfig, *, log_json: bool = False) -> int:
+    """Serves until SIGTERM or SIGINT, which drain; SIGHUP reloads certificates. Returns the exit code."""
+    _set_up_log(log_json)
+    loop = new_event_loop()
+    try:
+        return loop.run_until_complete(_serve(config))
+    finally:
+        loop.close()
+
+
+async def _serve(config: ServerConfig) -> int:
+    service = Service(config)
+    await service.start()
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, _reload, service)
+    log.info("tocsin listens on %s, data in %s.", service.url, config.data_dir)
+    log.info("Send a first message:   tocsin send --url %s orders 'two dozen'", service.url)
+    log.info("and receive it:         tocsin receive --url %s orders --count 1", service.url)
+    log.info("Ctrl-C stops the server; nothing that was confirmed is lost.")
+    assert service.failed is not None
+    await service.until(stop)
+    failed = service.failed.done()
+    if not failed:
+        log.info("Stopping: writing everything to disk.")
+    await service.stop()
+    if failed:
+        return 1
+    log.info("Stopped.")
+    return 0
+
+
+def _reload(service: Service) -> None:
+    try:
+        service.reload_certificates()
+    except TocsinError as error:
+        log.error("Certificates were not reloaded, the old ones stay in use: %s", error)
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(
+            {
+                "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+                "level": record.levelname.lower(),
+                "message": record.getMessage(),
+            }
+        )
+
+
+def _set_up_log(as_json: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    plain = logging.Formatter("%(asctime)s %(levelname)-8s %(message)s", "%H:%M:%S")
+    handler.setFormatter(_JsonFormatter() if as_json else plain)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

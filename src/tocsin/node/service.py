@@ -1,0 +1,208 @@
+"""A running server: the broker on an asyncio loop, with sockets, threads and timers around it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import zlib
+from pathlib import Path
+
+from tocsin.client_manager.login import Identities, Login
+from tocsin.client_manager.machine import Settings as ClientSettings
+from tocsin.message_manager.destination import Options
+from tocsin.message_manager.machine import Settings as ManagerSettings
+from tocsin.model.errors import StorageFailed
+from tocsin.node.broker import Broker
+from tocsin.node.config import ServerConfig
+from tocsin.node.identity_files import next_boot, node_secret
+from tocsin.node.storage import Storage
+from tocsin.node.threads import ThreadWorkers
+from tocsin.runtime.disk import Disk, SystemClock, SystemRandom, lock_directory
+from tocsin.runtime.tcp import TcpServer
+from tocsin.runtime.tls import Certificate, reload_certificate, server_context
+from tocsin.runtime.users_file import UsersFile
+from tocsin.wire.scram import Credentials
+
+log = logging.getLogger("tocsin")
+
+_TICK_SECONDS = 0.25
+_DRAIN_SECONDS = 5.0
+
+
+class Service:
+    """Make it, `start` it on a running loop, `stop` it. `failed` is set when the node had to give up."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._lock = lock_directory(config.data_dir)
+        try:
+            self._open()
+        except BaseException:
+            self._lock.release()
+            raise
+        self.port = 0
+        self.failed: asyncio.Future[BaseException] | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._scheduled = False
+        self._stopping = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def _open(self) -> None:
+        config = self._config
+        self._clock = SystemClock()
+        random = SystemRandom()
+        files = Disk(config.data_dir)
+        self._storage = Storage(files, random, config.segment_bytes)
+        defaults = Options(redelivery_limit=config.redelivery_limit, backoff_ms=config.redelivery_backoff_ms)
+        settings = ManagerSettings(config.lease_s, config.cache_bytes, defaults)
+        manager = self._storage.open(settings, self._clock.now(), self._clock.wall())
+        for note in self._storage.recovered.notes:
+            log.warning("%s", note)
+        boot = next_boot(files)
+        identities = Identities(_number(config.site), _number(config.node), boot)
+        self._users = UsersFile(config.users_file, Credentials).load() if config.users_file else None
+        login = Login(node_secret(files, random), random.bytes, self._users.find if self._users else None)
+        clients = ClientSettings(
+            message_bytes_max=config.max_message_bytes, heartbeat=config.heartbeat_s, grace=config.session_grace_s
+        )
+        self.broker = Broker(self._storage, manager, self._clock, clients, login, identities)
+
+    # ---- life
+
+    async def start(self) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        self.failed = loop.create_future()
+        self._workers = ThreadWorkers(loop, self._storage.recovered.writer.write, self._give_up)
+        self._storage.attach(self._workers, self._durable, self._schedule)
+        self._tls = self._make_tls()
+        self._tcp = TcpServer(self)
+        try:
+            self.port = await self._tcp.listen(self._config.host, self._config.port, self._tls)
+        except BaseException:
+            self._close_storage()
+            raise
+        self._schedule()
+        self._tick()
+
+    async def until(self, stop: asyncio.Event) -> None:
+        """Waits until somebody wants to stop the server, or it had to give up."""
+        assert self.failed is not None
+        self.failed.add_done_callback(lambda _: stop.set())
+        await stop.wait()
+
+    @property
+    def url(self) -> str:
+        scheme = "tocsins" if self._tls is not None else "tocsin"
+        host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
+        return f"{scheme}://{host}:{self.port}"
+
+    async def stop(self) -> None:
+        """Drains: no new connections, clients are told, everything reaches the disk, a snapshot is taken."""
+        if self._stopping:
+            return
+        self._stopping = True
+        await self._tcp.stop_listening()
+        self.broker.clients.drain()
+        self._pump()
+        self._tcp.close_all()
+        deadline = self._loop.time() + _DRAIN_SECONDS
+        while len(self._tcp) and self._loop.time() < deadline:
+            await asyncio.sleep(0.005)
+        self._tcp.abort_all()
+        if self.failed is not None and not self.failed.done():
+            self.broker.manager.settle_reserves()
+            self._storage.begin_snapshot()
+            while not self._storage.idle or self._storage.snapshotting:
+                self._pump()
+                await asyncio.sleep(0.002)
+                if self.failed.done():
+                    break
+        if self._timer is not None:
+            self._timer.cancel()
+        self._close_storage()
+
+    def _close_storage(self) -> None:
+        self._workers.stop()
+        self._storage.close()
+        self._lock.release()
+
+    def reload_certificates(self) -> None:
+        """Takes certificates that were replaced on disk, for connections from now on."""
+        if self._tls is not None:
+            reload_certificate(self._tls, self._certificate())
+            log.info("Certificates have been reloaded.")
+
+    def _certificate(self) -> Certificate:
+        config = self._config
+        assert config.tls_cert is not None
+        return Certificate(Path(config.tls_cert), Path(config.tls_key or config.tls_cert))
+
+    def _make_tls(self) -> ssl.SSLContext | None:
+        if self._config.tls_cert is None:
+            return None
+        return server_context(self._certificate(), client_ca=self._config.tls_client_ca)
+
+    # ---- events of the transport
+
+    def connected(self, connection: int, peer: str) -> None:
+        self.broker.connected(connection, peer)
+        self._schedule()
+
+    def received(self, connection: int, data: bytes) -> None:
+        self.broker.received(connection, data)
+        self._schedule()
+
+    def disconnected(self, connection: int) -> None:
+        self.broker.disconnected(connection)
+        self._schedule()
+
+    # ---- the loop's turns
+
+    def _durable(self) -> None:
+        self.broker.durable()
+        self._pump()
+
+    def _schedule(self) -> None:
+        """One pump for everything that happens in this turn of the loop."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._scheduled = False
+        more = self.broker.pump()
+        for connection, parts in self.broker.take_out():
+            self._tcp.write(connection, parts)
+        for connection in self.broker.take_closing():
+            self._tcp.close_connection(connection)
+        if more:
+            self._schedule()
+        self._arm()
+
+    def _arm(self) -> None:
+        """The next tick comes at the earliest deadline, when that is sooner than the regular one."""
+        deadline = self.broker.next_deadline()
+        if deadline is None or self._timer is None:
+            return
+        when = self._loop.time() + max(0.0, deadline - self._clock.now())
+        if when < self._timer.when() - 0.001:
+            self._timer.cancel()
+            self._timer = self._loop.call_at(when, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+        self.broker.tick()
+        self._schedule()
+
+    def _give_up(self, error: BaseException) -> None:
+        """A disk that fails is not trusted again: what is confirmed is on disk, nothing more will be."""
+        if self.failed is not None and not self.failed.done():
+            log.critical("The server stops: %s", error)
+            self.failed.set_result(error if isinstance(error, Exception) else StorageFailed(str(error)))
+            self._tcp.abort_all()
+
+
+def _number(name: str) -> int:
+    """A name as 16 bits for unique ids."""
+    return zlib.crc32(name.encode()) & 0xFFFF

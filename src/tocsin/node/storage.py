@@ -1,0 +1,302 @@
+"""A node's storage: the journal with its threads' jobs, cold reads, snapshots, compaction, retained topics' files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tocsin.journal.compaction import run_maintenance, run_move
+from tocsin.journal.jobs import Location, Maintained, MoveBlock, Moved, MoveJob, Written
+from tocsin.journal.reader import BlockReader, StaleLocation
+from tocsin.journal.recovery import Recovered, recover
+from tocsin.journal.snapshot import SnapshotWriter
+from tocsin.journal.stream import StreamStore
+from tocsin.message_manager.ledger import DropStream, ReadBlocks
+from tocsin.message_manager.machine import MessageManager, Settings
+from tocsin.message_manager.recovery import Recovery
+from tocsin.message_manager.snapshots import destination_section, directory_section
+from tocsin.model.errors import StorageFull
+from tocsin.model.identity import Lsn, Offset
+from tocsin.model.limits import SNAPSHOT_EVERY_BYTES
+from tocsin.node.workers import Workers
+from tocsin.runtime.ports import Files, Random
+
+_MOVE_ROWS_MAX = 4096
+
+
+class Storage:
+    """Opens the data directory, rebuilds the message manager, and keeps journal and disk going."""
+
+    def __init__(
+        self, files: Files, random: Random, segment_bytes: int, snapshot_bytes: int = SNAPSHOT_EVERY_BYTES
+    ) -> None:
+        self._files = files
+        self._segment_bytes = segment_bytes
+        self._snapshot_bytes = snapshot_bytes
+        self.recovered: Recovered = recover(files, segment_bytes=segment_bytes, random=random)
+        self.streams = StreamStore(files, file_bytes=segment_bytes)
+        self.streams.recover()
+        self._reader = BlockReader(files)
+        self._upkeep_reader = BlockReader(files)
+        self._writing = False
+        self._maintaining = False
+        self._moving = False
+        self._snapshot: SnapshotRun | None = None
+        self._bytes_since_snapshot = 0
+        self._moved_to = 0
+        self._workers: Workers | None = None
+
+    def open(self, settings: Settings, now: float, wall: float) -> MessageManager:
+        """Reads snapshot and records; the manager that comes out continues where the server stopped."""
+        journal = self.recovered.journal
+        manager = MessageManager(journal, settings)
+        manager.ledger.clock(now, wall)
+        recovery = Recovery(manager.directory, now)
+        if self.recovered.snapshot is not None:
+            recovery.load(self.recovered.snapshot)
+        for lsn, kind, _, payload in self.recovered.replay:
+            recovery.apply(lsn, kind, payload)
+            self._bytes_since_snapshot += len(payload)
+        ends = {stream: int(self.streams.end_offset(stream)) for stream in self.streams.streams()}
+        journal.retain_many(recovery.finish(ends))
+        manager.ledger.durable(int(journal.durable_lsn))
+        manager.directory.dead_messages(manager.ledger)
+        recovery.drop_temporary(manager.ledger)
+        manager.resume()
+        self._manager = manager
+        return manager
+
+    def attach(self, workers: Workers, durable: Callable[[], None], progress: Callable[[], None]) -> None:
+        """`durable` is called when records reached the disk, `progress` when anything else was done."""
+        self._workers = workers
+        self._durable = durable
+        self._progress = progress
+
+    # ---- jobs
+
+    def pump(self) -> None:
+        """Gives away whatever can be done now."""
+        assert self._workers is not None
+        journal = self.recovered.journal
+        if not self._writing and (job := journal.take()) is not None:
+            self._writing = True
+            self._bytes_since_snapshot += job.bytes
+            self._workers.write(job, self._written)
+        for read in self._manager.take_reads():
+            self._read(read)
+        for drop in self._manager.take_drops():
+            self._drop_stream(drop)
+        self._upkeep()
+
+    def _written(self, done: Written) -> None:
+        self._writing = False
+        self.recovered.journal.written(done)
+        self._durable()
+
+    def _read(self, wanted: ReadBlocks) -> None:
+        assert self._workers is not None
+        known = [
+            (lsn, location)
+            for lsn, first in zip(wanted.lsns, wanted.first_offsets, strict=True)
+            if (location := self._locate(wanted.destination, lsn, first)) is not None
+        ]
+
+        def job() -> list[bytes] | None:
+            try:
+                return self._reader.read([location for _, location in known])
+            except StaleLocation:
+                return None
+
+        def done(blocks: list[bytes] | None) -> None:
+            if blocks is None:
+                self._read(wanted)  # A segment was compacted meanwhile: its records have moved.
+                return
+            found = dict(zip((lsn for lsn, _ in known), blocks, strict=True))
+            self._manager.take_blocks(wanted.destination, [(lsn, found.get(lsn)) for lsn in wanted.lsns])
+            self._progress()
+
+        self._workers.read(job, done)
+
+    def _locate(self, destination: int, lsn: int, first: int) -> Location | None:
+        state = self._manager.directory.by_id.get(destination)
+        if state is not None and first < state.stream_end:
+            found = self.streams.find_offset(destination, Offset(first))
+            return found[0] if found is not None else None
+        return self.recovered.journal.locate(Lsn(lsn))
+
+    def _drop_stream(self, drop: DropStream) -> None:
+        assert self._workers is not None
+
+        def job() -> None:
+            if drop.before is None:
+                self.streams.delete(drop.destination)
+            else:
+                self.streams.drop_before(drop.destination, Offset(drop.before))
+
+        self._workers.upkeep(job, lambda _: None)
+
+    # ---- upkeep
+
+    def _upkeep(self) -> None:
+        assert self._workers is not None
+        journal = self.recovered.journal
+        if not self._maintaining and (job := journal.maintenance()) is not None:
+            self._maintaining = True
+            segment_bytes = self._segment_bytes
+            self._workers.upkeep(lambda: run_maintenance(self._files, job, segment_bytes), self._maintained)
+        if not self._moving:
+            self._move_retained()
+        if self._snapshot is not None:
+            self._snapshot.step()
+        elif self._bytes_since_snapshot > self._snapshot_bytes:
+            self.begin_snapshot()
+
+    def _maintained(self, done: Maintained) -> None:
+        self._maintaining = False
+        self.recovered.journal.maintained(done)
+        self._progress()
+
+    def _move_retained(self) -> None:
+        """Blocks of retained topics leave a sealed segment for their own files, once."""
+        ranges = [each for each in self.recovered.journal.sealed_ranges() if each[1] > self._moved_to]
+        if not ranges:
+            return
+        first, last = ranges[0]
+        blocks: list[MoveBlock] = []
+        for state in self._manager.directory:
+            if not state.options.retained:
+                continue
+            log = state.log
+            for index in range(len(log)):
+                lsn = log.lsns[index]
+                if log.firsts[index] < state.stream_end or lsn < first or lsn > last:
+                    continue
+                location = self.recovered.journal.locate(Lsn(lsn))
+                if location is not None and len(blocks) < _MOVE_ROWS_MAX:
+                    start, end = log.span(log.base + index)
+                    blocks.append(
+                        MoveBlock(Lsn(lsn), state.id, Offset(start), end - start, log.append_times[index], location)
+                    )
+        if len(blocks) < _MOVE_ROWS_MAX:
+            self._moved_to = last
+        if blocks:
+            assert self._workers is not None
+            self._moving = True
+            self._workers.upkeep(lambda: self._run_move(MoveJob(tuple(blocks))), self._moved)
+
+    def _run_move(self, job: MoveJob) -> Moved | None:
+        try:
+            return run_move(job, self._upkeep_reader, self.streams)
+        except (StaleLocation, StorageFull):
+            return None
+
+    def _moved(self, done: Moved | None) -> None:
+        self._moving = False
+        if done is None:
+            self._moved_to = 0
+            return
+        for stream, end in done.end_offsets.items():
+            state = self._manager.directory.by_id.get(stream)
+            if state is not None:
+                state.stream_end = max(state.stream_end, int(end))
+        for lsn in done.lsns:
+            self.recovered.journal.release(Lsn(lsn))
+        self._progress()
+
+    # ---- snapshots
+
+    def begin_snapshot(self) -> None:
+        if self._snapshot is None and self._workers is not None:
+            self._bytes_since_snapshot = 0
+            self._snapshot = SnapshotRun(self._files, self.recovered, self._manager, self._workers, self._snapshot_over)
+
+    @property
+    def snapshotting(self) -> bool:
+        return self._snapshot is not None
+
+    def _snapshot_over(self) -> None:
+        self._snapshot = None
+        self._progress()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is on its way to the disk."""
+        return not self._writing and not self.recovered.journal.pending_bytes()
+
+    def close(self) -> None:
+        self.recovered.writer.close()
+        self._reader.close()
+        self._upkeep_reader.close()
+
+
+class SnapshotRun:
+    """One snapshot, destination by destination, so that the loop is never held up by the whole state."""
+
+    def __init__(
+        self, files: Files, recovered: Recovered, manager: MessageManager, workers: Workers, over: Callable[[], None]
+    ) -> None:
+        self._journal = recovered.journal
+        self._manager = manager
+        self._workers = workers
+        self._over = over
+        self._lsn = Lsn(self._journal.last_lsn)
+        self._left = [state.id for state in manager.directory]
+        self._busy = True
+        self._writer: SnapshotWriter | None = None
+        self._directory_done = False
+        journal_id = recovered.identity.journal_id
+        self._workers.upkeep(lambda: _begin(files, journal_id, self._lsn), self._begun)
+
+    def _begun(self, writer: SnapshotWriter | None) -> None:
+        self._writer = writer
+        self._continue(writer is not None)
+
+    def _continue(self, went_well: object) -> None:
+        self._busy = False
+        if not went_well:
+            if self._writer is not None:
+                self._workers.upkeep(self._writer.abort, lambda _: None)
+            self._over()
+        else:
+            self.step()
+
+    def step(self) -> None:
+        """The next section, or the end when every section's LSN is durable."""
+        if self._busy or self._writer is None:
+            return
+        writer = self._writer
+        section = None
+        if not self._directory_done:
+            self._directory_done = True
+            section = directory_section(self._manager.directory, self._journal.last_lsn)
+        while section is None and self._left:
+            state = self._manager.directory.by_id.get(self._left.pop())
+            if state is not None:
+                section = destination_section(state, self._journal.last_lsn)
+        if section is not None:
+            made = section
+            self._busy = True
+            self._workers.upkeep(lambda: _has_room(lambda: writer.add(made)), self._continue)
+        elif self._journal.durable_lsn >= writer.highest_lsn:
+            self._busy = True
+            self._workers.upkeep(lambda: _has_room(writer.commit), self._committed)
+
+    def _committed(self, went_well: object) -> None:
+        if went_well:
+            self._journal.snapshot_taken(self._lsn)
+        self._over()
+
+
+def _has_room(job: Callable[[], None]) -> bool:
+    """False when the disk is full: a snapshot may wait, nothing is lost."""
+    try:
+        job()
+    except StorageFull:
+        return False
+    return True
+
+
+def _begin(files: Files, journal_id: bytes, lsn: Lsn) -> SnapshotWriter | None:
+    try:
+        return SnapshotWriter(files, journal_id, lsn)
+    except StorageFull:
+        return None

@@ -1,0 +1,48 @@
+"""Who does a node's disk work. The broker gives jobs away and is called back on its own flow of control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tocsin.journal.jobs import WriteJob, Written
+
+Done = Callable[[Any], None]
+
+
+class Workers(Protocol):
+    """Three lines of work that never wait for each other: commits, cold reads, upkeep."""
+
+    def write(self, job: WriteJob, done: Callable[[Written], None]) -> None:
+        """Makes a group commit durable. One at a time."""
+
+    def read(self, job: Callable[[], Any], done: Done) -> None:
+        """Reads from disk on behalf of a consumer."""
+
+    def upkeep(self, job: Callable[[], Any], done: Done) -> None:
+        """Snapshots, compaction, moving retained blocks."""
+
+
+class InlineWorkers:
+    """Does every job at once, for tests and the simulator; callbacks run when `settle` is called."""
+
+    def __init__(self, write: Callable[[WriteJob], Written]) -> None:
+        self._write = write
+        self._done: list[Callable[[], None]] = []
+
+    def write(self, job: WriteJob, done: Callable[[Written], None]) -> None:
+        written = self._write(job)
+        self._done.append(lambda: done(written))
+
+    def read(self, job: Callable[[], Any], done: Done) -> None:
+        result = job()
+        self._done.append(lambda: done(result))
+
+    upkeep = read
+
+    def settle(self) -> bool:
+        """Runs the callbacks of finished jobs; says whether there were any."""
+        finished, self._done = self._done, []
+        for callback in finished:
+            callback()
+        return bool(finished)

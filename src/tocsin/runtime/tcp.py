@@ -1,0 +1,119 @@
+"""TCP on the loop: one protocol object for each client connection, bytes as events."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+from tocsin.model.errors import ConfigError, PortInUse
+from tocsin.model.limits import OUTBOUND_BYTES_MAX
+from tocsin.model.values import Bytes
+
+_LISTEN_BACKLOG = 1024
+
+
+class StreamEvents(Protocol):
+    """Who is told about connections. `connection` is a number that is never used twice."""
+
+    def connected(self, connection: int, peer: str) -> None: ...
+
+    def received(self, connection: int, data: bytes) -> None: ...
+
+    def disconnected(self, connection: int) -> None: ...
+
+
+class _Connection(asyncio.Protocol):
+    __slots__ = ("_events", "_number", "_registry", "transport")
+
+    def __init__(self, registry: TcpServer, events: StreamEvents) -> None:
+        self._registry = registry
+        self._events = events
+        self._number = 0
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        raw: socket.socket | None = transport.get_extra_info("socket")
+        if raw is not None:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer = transport.get_extra_info("peername")
+        self._number = self._registry.add(self)
+        self._events.connected(self._number, f"{peer[0]}:{peer[1]}" if peer else "unknown")
+
+    def data_received(self, data: bytes) -> None:
+        self._events.received(self._number, data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._registry.remove(self._number)
+        self._events.disconnected(self._number)
+
+
+class TcpServer:
+    """Listens, and writes to connections by number."""
+
+    def __init__(self, events: StreamEvents) -> None:
+        self._events = events
+        self._connections: dict[int, _Connection] = {}
+        self._last = 0
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+        """Returns the port, which the system chose if 0 was asked for."""
+        loop = asyncio.get_running_loop()
+        make: Callable[[], _Connection] = lambda: _Connection(self, self._events)  # noqa: E731
+        try:
+            self._server = await loop.create_server(make, host, port, ssl=tls, backlog=_LISTEN_BACKLOG)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise PortInUse(
+                    f"Port {port} on {host} is in use, maybe by another server; stop that one or choose another port."
+                ) from error
+            raise ConfigError(f"Can't listen on {host} port {port}: {error.strerror or error}.") from error
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def add(self, connection: _Connection) -> int:
+        self._last += 1
+        self._connections[self._last] = connection
+        return self._last
+
+    def remove(self, number: int) -> None:
+        self._connections.pop(number, None)
+
+    def write(self, number: int, parts: Sequence[Bytes]) -> None:
+        """Sends; a peer that reads so slowly that too much piles up is cut off."""
+        connection = self._connections.get(number)
+        if connection is None or connection.transport is None or connection.transport.is_closing():
+            return
+        transport = connection.transport
+        if len(parts) == 1:
+            transport.write(parts[0])
+        else:
+            transport.writelines(parts)
+        if transport.get_write_buffer_size() > OUTBOUND_BYTES_MAX:
+            transport.abort()
+
+    def close_connection(self, number: int) -> None:
+        connection = self._connections.get(number)
+        if connection is not None and connection.transport is not None:
+            connection.transport.close()
+
+    async def stop_listening(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    def close_all(self) -> None:
+        for connection in list(self._connections.values()):
+            if connection.transport is not None:
+                connection.transport.close()
+
+    def abort_all(self) -> None:
+        for connection in list(self._connections.values()):
+            if connection.transport is not None:
+                connection.transport.abort()
+
+    def __len__(self) -> int:
+        return len(self._connections)
