@@ -15,11 +15,14 @@ compaction       the jobs of maintenance
 reader           payloads back from disk, verified
 scan             walks records, the hot loop of a restart
 tail             torn or damaged: looks at a bad place
+atomic_file      small files, whole or not at all
 meta             identity of the journal
 recovery_table   what recovery does in which situation
 recovery_segment one segment during recovery
 recovery         opens a journal
 snapshot         state snapshots, two generations
-stream           files of retained topics
+stream           retained topics: append, search, drop
+stream_file      one file of a retained topic
+stream_index     where its entries are; the side index file
 inspect          list, check and dump any journal
 """

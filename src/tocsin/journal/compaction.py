@@ -1,4 +1,4 @@
-"""The work of upkeep, as plain functions over the files: reserve, drop, rewrite, side index.
+"""The work of upkeep, as plain functions over the files: reserve, drop, rewrite, side index, move.
 
 Each leaves the journal valid at every moment: new content goes to a temporary file, is synced, and takes its
 place by a rename that is synced too. Readers that have the old file open go on reading it.
@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 
+from tocsin.journal.atomic_file import replace_file
 from tocsin.journal.jobs import (
     DropSegment,
     IndexWritten,
@@ -17,12 +18,15 @@ from tocsin.journal.jobs import (
     Maintained,
     MaintenanceJob,
     MakeReserve,
+    MoveBlock,
+    Moved,
+    MoveJob,
     ReserveMade,
     RewriteSegment,
     SegmentDropped,
     SegmentRewritten,
 )
-from tocsin.journal.reader import verified_payload
+from tocsin.journal.reader import BlockReader, verified_payload
 from tocsin.journal.record import HEADER, RecordEncoder
 from tocsin.journal.reserve import make_reserve
 from tocsin.journal.scan import BARRIER_STEP
@@ -38,11 +42,14 @@ from tocsin.journal.segment import (
     segment_name,
 )
 from tocsin.journal.segment_index import LIVE, SegmentIndex
+from tocsin.journal.stream import StreamStore
+from tocsin.journal.stream_file import StreamEntry
 from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn
-from tocsin.runtime.ports import Buffer, File, Files
+from tocsin.runtime.ports import File, Files
 
 _COPY_BYTES = 1024 * 1024
+_MOVE_BYTES = 4 * 1024 * 1024
 
 
 def run_maintenance(files: Files, job: MaintenanceJob, segment_bytes: int) -> Maintained:
@@ -55,28 +62,6 @@ def run_maintenance(files: Files, job: MaintenanceJob, segment_bytes: int) -> Ma
         return SegmentRewritten(job.first_lsn, _rewrite(files, job))
     written = replace_file(files, index_name(job.first_lsn), [job.data])
     return IndexWritten(job.first_lsn, job.generation, written)
-
-
-def replace_file(files: Files, name: str, parts: list[Buffer]) -> bool:
-    """Write a small file whole, or leave the old one as it is: False when there is no room."""
-    temporary = name + TEMPORARY
-    with suppress(FileNotFoundError):
-        files.remove(temporary)
-    try:
-        file = files.create(temporary, 0)
-    except StorageFull:
-        return False
-    try:
-        file.write(0, parts)
-        file.sync()
-    except StorageFull:
-        files.remove(temporary)
-        return False
-    finally:
-        file.close()
-    files.rename(temporary, name)
-    files.sync_directory(name.rpartition("/")[0])
-    return True
 
 
 def _drop(files: Files, job: DropSegment) -> SegmentDropped:
@@ -118,9 +103,7 @@ def _header_of(source: File, name: str) -> FileHeader:
 
 
 def _copy(job: RewriteSegment, source: File, old: FileHeader, target: File, name: str) -> SegmentIndex:
-    header = FileHeader(
-        old.identity, SEGMENT_FLAVOUR, job.first_lsn, last=job.last_lsn, generation=old.generation + 1
-    )
+    header = FileHeader(old.identity, SEGMENT_FLAVOUR, job.first_lsn, last=job.last_lsn, generation=old.generation + 1)
     encoder = RecordEncoder(header.seed(), header.chain(), FILE_HEADER_BYTES)
     encoder.parts.append(header.encode())
     lsns = array("Q")
@@ -144,9 +127,7 @@ def _copy(job: RewriteSegment, source: File, old: FileHeader, target: File, name
     return index
 
 
-def _kept(
-    job: RewriteSegment, source: File, seed: int, name: str
-) -> Iterator[tuple[Lsn, int, int, memoryview]]:
+def _kept(job: RewriteSegment, source: File, seed: int, name: str) -> Iterator[tuple[Lsn, int, int, memoryview]]:
     """The records that were live when the job was made, read in big pieces and verified."""
     view = SegmentIndex(job.first_lsn, generation=job.generation, last_lsn=job.last_lsn)
     view.positions, view.flags, view.lsns, view.end = job.positions, bytearray(job.flags), job.lsns, job.end
@@ -163,3 +144,37 @@ def _kept(
         payload = verified_payload(data, position - base, seed, where)
         _, _, lsn, epoch, _, _, _, kind, _ = HEADER.unpack_from(data, position - base)
         yield Lsn(lsn), kind, epoch, payload
+
+
+def run_move(job: MoveJob, reader: BlockReader, store: StreamStore) -> Moved:
+    """Copy the blocks that are not in their streams yet, so that a job may be repeated after a crash.
+
+    Raises StaleLocation when a segment was compacted since the job was made: make the job again.
+    """
+    for blocks in _move_batches(job, store):
+        payloads = reader.read([block.location for block in blocks])
+        entries = [
+            StreamEntry(block.first_offset, block.count, block.append_time_ms, block.lsn, payload)
+            for block, payload in zip(blocks, payloads, strict=True)
+        ]
+        store.append(blocks[0].stream_id, entries)
+    ends = {block.stream_id: store.end_offset(block.stream_id) for block in job.blocks}
+    return Moved(array("Q", (block.lsn for block in job.blocks)), ends)
+
+
+def _move_batches(job: MoveJob, store: StreamStore) -> Iterator[list[MoveBlock]]:
+    """The blocks to copy, stream by stream, in pieces that bound the memory."""
+    by_stream: dict[int, list[MoveBlock]] = {}
+    for block in job.blocks:
+        if block.first_offset >= store.end_offset(block.stream_id):
+            by_stream.setdefault(block.stream_id, []).append(block)
+    for blocks in by_stream.values():
+        batch: list[MoveBlock] = []
+        size = 0
+        for block in blocks:
+            if batch and size + block.location.length > _MOVE_BYTES:
+                yield batch
+                batch, size = [], 0
+            batch.append(block)
+            size += block.location.length
+        yield batch

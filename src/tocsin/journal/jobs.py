@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from tocsin.journal.segment_index import SegmentIndex
-from tocsin.model.identity import Lsn
+from tocsin.model.identity import Lsn, Offset
 from tocsin.runtime.ports import Buffer
 
 PendingRecord: TypeAlias = tuple[int, int, Sequence[Buffer]]
@@ -122,6 +122,35 @@ class IndexWritten:
     first_lsn: Lsn
     generation: int
     written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MoveBlock:
+    """One block of a retained topic that leaves its sealed segment. `location` may skip what is not part of
+    the block.
+    """
+
+    lsn: Lsn
+    stream_id: int
+    first_offset: Offset
+    count: int
+    append_time_ms: int
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class MoveJob:
+    """Copy blocks into their streams. Within a stream the blocks come in the order of their offsets."""
+
+    blocks: Sequence[MoveBlock]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """All blocks of the job are durable in their streams; their records may be released."""
+
+    lsns: array[int]
+    end_offsets: dict[int, Offset]
 
 
 Maintained: TypeAlias = ReserveMade | SegmentDropped | SegmentRewritten | IndexWritten

@@ -96,10 +96,10 @@ class Journal:
         if count > COMMIT_RECORDS_MAX or size > self._commit_bytes:
             count, size = self._bounded()
         first_lsn = Lsn(self.last_lsn - len(self._pending) + 1)
-        job = WriteJob(first_lsn, self._pending[:count], self._pending_live[:count], size)
-        self._pending = self._pending[count:]
-        self._pending_live = self._pending_live[count:]
+        job = WriteJob(first_lsn, self._pending, self._pending_live, size)
+        self._pending, self._pending_live = self._pending[count:], self._pending_live[count:]
         self._pending_sizes = self._pending_sizes[count:]
+        del job.records[count:], job.live[count:]
         self._pending_bytes -= size
         self._under_way_bytes += size
         self._under_way.append(job)

@@ -14,7 +14,7 @@ import struct
 from enum import Enum
 from zlib import crc32
 
-from tocsin.journal.compaction import replace_file
+from tocsin.journal.atomic_file import replace_file
 from tocsin.journal.segment import FORMAT_VERSION, Identity
 from tocsin.model.errors import StorageFull
 from tocsin.runtime.ports import Files, Random

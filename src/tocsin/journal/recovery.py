@@ -20,7 +20,7 @@ from tocsin.journal.recovery_segment import OpenedSegment, SegmentOpener
 from tocsin.journal.recovery_table import Case, Do, Gap, SnapshotState, decide
 from tocsin.journal.reserve import has_reserve, make_reserve
 from tocsin.journal.scan import Record
-from tocsin.journal.segment import RESERVE, SEGMENT_FOLDER, TEMPORARY, Identity, numbered, segment_name
+from tocsin.journal.segment import RESERVE, SEGMENT_FOLDER, STREAM_FOLDER, TEMPORARY, Identity, numbered, segment_name
 from tocsin.journal.snapshot import (
     SNAPSHOT_FOLDER,
     BadSnapshot,
@@ -35,7 +35,6 @@ from tocsin.model.identity import Lsn
 from tocsin.model.limits import SEGMENT_BYTES_MIN
 from tocsin.runtime.ports import Files, Random
 
-STREAM_FOLDER = "streams"
 _SEGMENT_BYTES_MAX = 1 << 32
 
 
@@ -93,9 +92,7 @@ def _identify(files: Files, random: Random) -> Identity:
     return identity
 
 
-def _choose_snapshot(
-    files: Files, identity: Identity, firsts: list[int], notes: list[str]
-) -> Snapshot | None:
+def _choose_snapshot(files: Files, identity: Identity, firsts: list[int], notes: list[str]) -> Snapshot | None:
     newest = older = SnapshotState.NONE
     usable: Snapshot | None = None
     for lsn in reversed(snapshot_lsns(files)):
@@ -185,8 +182,6 @@ class _Replay:
             )
         self._remove_leftovers()
         reserve = self._make_reserve()
-        # What was read may still be in memory only, when just the process crashed: make it durable before
-        # building on it.
         self._files.sync_directory(SEGMENT_FOLDER)
         last_lsn = Lsn(self._last_lsn)
         self._writer.resume(active, last_lsn, reserve=reserve)
@@ -198,11 +193,7 @@ class _Replay:
         """What is newer than the snapshot in use is damaged: kept for whoever wants to look, but not as a
         generation.
         """
-        bad = [
-            snapshot_name(lsn)
-            for lsn in snapshot_lsns(self._files)
-            if lsn > self._floor or self._snapshot is None
-        ]
+        bad = [snapshot_name(lsn) for lsn in snapshot_lsns(self._files) if lsn > self._floor or self._snapshot is None]
         for name in bad:
             self._files.rename(name, name + ".bad")
         if bad:

@@ -8,7 +8,7 @@ from tocsin.journal import recovery_table as table
 from tocsin.journal.record import HEADER_BYTES
 from tocsin.journal.recovery_table import Case, Do, Tail, decide
 from tocsin.journal.reserve import has_reserve
-from tocsin.journal.scan import Record, ScanState, Stop, scan_chunk
+from tocsin.journal.scan import Record, ScanState, Stop, scan_file
 from tocsin.journal.segment import (
     FILE_HEADER_BYTES,
     RESERVE,
@@ -26,7 +26,6 @@ from tocsin.journal.tail import find_proof, header_torn, looks_torn, used_end
 from tocsin.journal.writer import ActiveSegment
 from tocsin.runtime.ports import File, Files
 
-_CHUNK_BYTES = 1024 * 1024
 _ZERO = bytes(64 * 1024)
 
 
@@ -90,19 +89,12 @@ class OpenedSegment:
         """Those behind the floor."""
         if self._state is not HeaderState.GOOD or self.index is not None:
             return
-        want = _CHUNK_BYTES
-        self._stop = Stop.MORE
-        while self._stop is Stop.MORE:
-            before = self._scan.position
-            data = self._file.read(before, want)
-            found, self._stop = scan_chunk(data, self._scan)
+        for found, _, ended in scan_file(self._file, self._scan):
+            self._stop = ended
             if found and found[0][0] <= self._floor:
-                found = [record for record in found if record[0] > self._floor]
-            yield from found
-            if self._stop is Stop.MORE and len(data) < want:
-                self._stop = Stop.ZERO
-            # A record that is larger than the piece makes no progress: read more at once.
-            want = want * 4 if self._scan.position == before else _CHUNK_BYTES
+                yield from (record for record in found if record[0] > self._floor)
+            else:
+                yield from found
         self.index = self._make_index()
 
     def _make_index(self) -> SegmentIndex:
@@ -124,7 +116,7 @@ class OpenedSegment:
 
     def _look(self) -> table.SegmentSeen:
         if self._state in (HeaderState.BAD, HeaderState.EMPTY):
-            data = self._file.read(0, self._scan.end)
+            data = self._file.read(0, used_end(self._file, 0) + HEADER_BYTES)
             proven = find_proof(data, 0, self._scan.seed, FILE_HEADER_BYTES) is not None
             return table.SegmentSeen(self._state, self._newest, Tail.BAD, proven, header_torn(data))
         if self._stop is Stop.SEALED or (self.index is not None and self.index.on_disk):
@@ -133,7 +125,7 @@ class OpenedSegment:
         self._used_end = used_end(self._file, position)
         if self._used_end == position:
             return table.SegmentSeen(self._state, self._newest, Tail.CLEAN, False, False)
-        data = self._file.read(position, self._scan.end - position)
+        data = self._file.read(position, self._used_end - position + HEADER_BYTES)
         proven = find_proof(data, position, self._scan.seed, position) is not None
         return table.SegmentSeen(
             self._state, self._newest, Tail.BAD, proven, looks_torn(data, position, self._stop, position)
@@ -158,12 +150,15 @@ class OpenedSegment:
         if self._state is not HeaderState.GOOD:
             self._give_back()
             return None
+        if case.do is Do.CUT:
+            self._wipe(self._scan.position)
+        if self._newest:
+            # When just the process crashed, what was read may be in memory only: make it durable before
+            # building on it.
+            self._file.sync()
         if not self._newest or self._stop is Stop.SEALED:
             self._file.close()
             return None
-        if case.do is Do.CUT:
-            self._wipe(self._scan.position)
-        self._file.sync()
         return self._reopen()
 
     def _reopen(self) -> ActiveSegment:

@@ -124,8 +124,7 @@ START = (
     Case(
         "meta missing",
         Do.REFUSE,
-        "The file `meta` is missing, but there are journal files. Nothing was changed: restore "
-        "`meta` from a backup.",
+        "The file `meta` is missing, but there are journal files. Nothing was changed: restore `meta` from a backup.",
         meta=MetaState.MISSING,
         data=True,
     ),
@@ -175,8 +174,7 @@ SNAPSHOT = (
     Case(
         "older snapshot out of reach",
         Do.REFUSE,
-        "The newest snapshot is damaged, and the journal no longer has all records after the older "
-        "one ({lsn}).",
+        "The newest snapshot is damaged, and the journal no longer has all records after the older one ({lsn}).",
         newest=_BAD,
         older=_GOOD,
         reached=False,
@@ -192,8 +190,7 @@ SNAPSHOT = (
     Case(
         "no usable snapshot",
         Do.REFUSE,
-        "All snapshots are damaged, and the journal no longer has all records. Restore a snapshot "
-        "from a backup.",
+        "All snapshots are damaged, and the journal no longer has all records. Restore a snapshot from a backup.",
         newest=_BAD,
         older=_UNUSABLE,
         reached=False,
@@ -208,16 +205,13 @@ SNAPSHOT = (
 
 _WHERE = "{file}, position {position}, LSN {lsn}: "
 _ADVICE = (
-    " Nothing was changed: restore the file from a backup or another member; "
-    "`tocsin journal check` lists all damage."
+    " Nothing was changed: restore the file from a backup or another member; `tocsin journal check` lists all damage."
 )
 _HEADLESS = (HeaderState.BAD, HeaderState.EMPTY)
 
 SEGMENT = (
     Case("complete", Do.USE, "sealed: every record was read", header=HeaderState.GOOD, tail=Tail.SEALED),
-    Case(
-        "clean tail", Do.USE, "appending goes on here", header=HeaderState.GOOD, newest=True, tail=Tail.CLEAN
-    ),
+    Case("clean tail", Do.USE, "appending goes on here", header=HeaderState.GOOD, newest=True, tail=Tail.CLEAN),
     Case(
         "torn tail",
         Do.CUT,
@@ -267,8 +261,7 @@ SEGMENT = (
     Case(
         "damaged header",
         Do.REFUSE,
-        "{file}: the file header is damaged, though a later commit proves that it was on disk once."
-        + _ADVICE,
+        "{file}: the file header is damaged, though a later commit proves that it was on disk once." + _ADVICE,
         header=_HEADLESS,
         newest=True,
         proven=True,
@@ -298,8 +291,7 @@ SEGMENT = (
     Case(
         "foreign segment",
         Do.REFUSE,
-        "{file} belongs to another journal or was renamed. Nothing was changed: move it out of the "
-        "data directory.",
+        "{file} belongs to another journal or was renamed. Nothing was changed: move it out of the data directory.",
         header=HeaderState.FOREIGN,
     ),
 )
@@ -323,8 +315,7 @@ ORDER = (
     Case(
         "thinned too early",
         Do.REFUSE,
-        "{file} was compacted, but the snapshot in use needs its records. Restore the newest "
-        "snapshot from a backup.",
+        "{file} was compacted, but the snapshot in use needs its records. Restore the newest snapshot from a backup.",
         gap=(Gap.NONE, Gap.BELOW),
         thinned=True,
     ),

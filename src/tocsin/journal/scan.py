@@ -6,6 +6,7 @@ This is the hot loop of a restart, so it handles a chunk at a time and keeps eve
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -13,10 +14,12 @@ from zlib import crc32
 
 from tocsin.journal.record import BARRIER, FLAG_LAST, HEADER, HEADER_BYTES
 from tocsin.model.identity import Lsn
+from tocsin.runtime.ports import File
 
 Record: TypeAlias = tuple[Lsn, int, int, memoryview]
 """(lsn, kind, epoch, payload). A plain tuple: a million of them are made at a restart."""
 
+_CHUNK_BYTES = 1024 * 1024
 BARRIER_STEP = 2
 """What one barrier behind a record adds to the record's flag byte; bit 0 says that it is live."""
 
@@ -116,3 +119,18 @@ def scan_chunk(data: bytes, state: ScanState) -> tuple[list[Record], Stop]:
     state.commit_start = start
     state.position, state.chain, state.last_lsn = base + offset, chain, last_lsn
     return records, stop
+
+
+def scan_file(file: File, scan: ScanState) -> Iterator[tuple[list[Record], int, Stop]]:
+    """All records of a file, piece by piece: (records, how many came before, why the piece ended)."""
+    stop, want, place = Stop.MORE, _CHUNK_BYTES, 0
+    while stop is Stop.MORE:
+        before = scan.position
+        data = file.read(before, want)
+        found, stop = scan_chunk(data, scan)
+        if stop is Stop.MORE and len(data) < want:
+            stop = Stop.ZERO
+        yield found, place, stop
+        place += len(found)
+        # A record that is larger than the piece makes no progress: read more at once.
+        want = want * 4 if scan.position == before else _CHUNK_BYTES

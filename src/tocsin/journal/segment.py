@@ -38,6 +38,7 @@ FORMAT_VERSION = 1
 SEGMENT_FLAVOUR = 1
 STREAM_FLAVOUR = 2
 SEGMENT_FOLDER = "journal"
+STREAM_FOLDER = "streams"
 RESERVE = f"{SEGMENT_FOLDER}/reserve.seg"
 TEMPORARY = ".tmp"
 _SUFFIX = ".seg"
@@ -101,9 +102,7 @@ class FileHeader:
         """Seed of the header checks of all records in this file."""
         identity = self.identity
         return crc32(
-            _SEED.pack(
-                identity.salt, identity.journal_id, self.flavour, self.generation, self.first, self.stream_id
-            )
+            _SEED.pack(identity.salt, identity.journal_id, self.flavour, self.generation, self.first, self.stream_id)
         )
 
 

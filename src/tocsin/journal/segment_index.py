@@ -132,9 +132,7 @@ class SegmentIndex:
             following = self._start(stop) if stop < len(self.positions) else self.end
             self.live_bytes -= following - self._start(begin)
         else:
-            self.live_bytes -= sum(
-                self.extent(begin + place) for place, flag in enumerate(chosen) if flag & LIVE
-            )
+            self.live_bytes -= sum(self.extent(begin + place) for place, flag in enumerate(chosen) if flag & LIVE)
         self.live_records -= count
         self.flags[begin:stop] = chosen.translate(_CLEAR_LIVE)
 
@@ -178,10 +176,7 @@ def encode_index(index: SegmentIndex, journal_id: bytes) -> bytes:
 
 def decode_index(data: bytes, header: FileHeader, file_bytes: int) -> SegmentIndex | None:
     """The side file's numbers, or None when it is damaged or belongs to another state of the segment."""
-    if (
-        len(data) < _LAYOUT.size + _CHECK.size
-        or crc32(data[: -_CHECK.size]) != _CHECK.unpack(data[-_CHECK.size :])[0]
-    ):
+    if len(data) < _LAYOUT.size + _CHECK.size or crc32(data[: -_CHECK.size]) != _CHECK.unpack(data[-_CHECK.size :])[0]:
         return None
     magic, version, compacted, generation, journal_id, first, last, count, end = _LAYOUT.unpack_from(data)
     expected = (_MAGIC, FORMAT_VERSION, header.generation, header.identity.journal_id, header.first)

@@ -89,9 +89,7 @@ class SnapshotWriter:
     one.
     """
 
-    def __init__(
-        self, files: Files, journal_id: bytes, lsn: Lsn, *, spare_bytes: int = SPARE_BYTES_DEFAULT
-    ) -> None:
+    def __init__(self, files: Files, journal_id: bytes, lsn: Lsn, *, spare_bytes: int = SPARE_BYTES_DEFAULT) -> None:
         self._files, self._lsn, self._spare_bytes = files, lsn, spare_bytes
         self.highest_lsn = lsn
         self._count = self._position = 0

@@ -8,6 +8,7 @@ rotten bit does not look like that.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from zlib import crc32
 
 from tocsin.journal.record import ALIGNMENT, BARRIER, FLAG_LAST, HEADER, HEADER_BYTES
@@ -32,20 +33,28 @@ def used_end(file: File, position: int) -> int:
 
 
 def find_proof(data: bytes, base: int, seed: int, bad_position: int) -> int | None:
-    """Position of a valid record whose commit began behind `bad_position`; `data` begins at `base`, at or
-    before it.
+    """Position of a valid record whose commit began behind `bad_position`.
+
+    `data` begins at `base`, at or before the bad position.
     """
+    for position in find_headers(data, base, seed, bad_position):
+        into_commit = HEADER.unpack_from(data, position - base)[6]
+        if position - into_commit > bad_position:
+            return position
+    return None
+
+
+def find_headers(data: bytes, base: int, seed: int, position: int) -> Iterator[int]:
+    """Positions behind `position` where a valid record header stands, whatever lies between."""
     view = memoryview(data)
-    at = data.find(_UNUSED, bad_position + ALIGNMENT - base + _UNUSED_AT)
+    # Six bytes of every header are zero: looking for those first leaves the search to the C library.
+    at = data.find(_UNUSED, position + ALIGNMENT - base + _UNUSED_AT)
     while at >= 0:
         offset = at - _UNUSED_AT
         misaligned = -(base + offset) % ALIGNMENT
         if misaligned == 0 and _is_header(view, offset, base, seed):
-            into_commit = HEADER.unpack_from(data, offset)[6]
-            if base + offset - into_commit > bad_position:
-                return base + offset
+            yield base + offset
         at = data.find(_UNUSED, at + (misaligned or ALIGNMENT))
-    return None
 
 
 def _is_header(view: memoryview, offset: int, base: int, seed: int) -> bool:
@@ -60,7 +69,7 @@ def _is_header(view: memoryview, offset: int, base: int, seed: int) -> bool:
 def looks_torn(data: bytes, base: int, stop: Stop, position: int) -> bool:
     """Whether the bad place at `position`, where a scan stopped for that reason, lacks a sector.
 
-    `data` begins at `base`, at or before `position`, and ends with the file.
+    `data` begins at `base`, at or before `position`; what lies behind it is zero or not there.
     """
     offset = position - base
     if stop in (Stop.CHAIN, Stop.ORDER):

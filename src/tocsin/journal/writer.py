@@ -11,7 +11,7 @@ from array import array
 
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.journal.record import HEADER_BYTES, RecordEncoder
-from tocsin.journal.reserve import make_reserve
+from tocsin.journal.reserve import has_reserve, make_reserve
 from tocsin.journal.segment import (
     FILE_HEADER_BYTES,
     RESERVE,
@@ -66,6 +66,7 @@ class JournalWriter:
         self._active: ActiveSegment | None = None
         self._durable_lsn = 0
         self._reserve = True
+        self._try_reserve = False
         self._ready = self._dead = False
 
     def resume(self, active: ActiveSegment | None, last_lsn: int, *, reserve: bool) -> None:
@@ -87,14 +88,12 @@ class JournalWriter:
         self._commit(active, encoder)
         self._durable_lsn = lsn
         if not self._reserve:
-            self._reserve = self._try_reserve()
+            self._reserve = self._look_for_reserve()
         return self._report(job, active, encoder.positions)
 
     def _report(self, job: WriteJob, active: ActiveSegment, positions: array[int]) -> Written:
         last_lsn = Lsn(self._durable_lsn)
-        return Written(
-            job.first_lsn, last_lsn, active.first_lsn, positions, active.position, not self._reserve
-        )
+        return Written(job.first_lsn, last_lsn, active.first_lsn, positions, active.position, not self._reserve)
 
     def settle(self) -> None:
         """Add a commit without records, which proves all before it.
@@ -144,6 +143,7 @@ class JournalWriter:
         self._files.sync_directory(SEGMENT_FOLDER)
         header = FileHeader(self._identity, SEGMENT_FLAVOUR, first_lsn)
         self._active = ActiveSegment(self._files.open(name), header)
+        self._try_reserve = True
         self._reserve = self._dead = False
         return self._active
 
@@ -155,5 +155,11 @@ class JournalWriter:
         active.file.sync()
         active.file.close()
 
-    def _try_reserve(self) -> bool:
+    def _look_for_reserve(self) -> bool:
+        """Try to make a reserve once for each segment; after that maintenance does, and here it only has to
+        be seen.
+        """
+        if not self._try_reserve:
+            return has_reserve(self._files)
+        self._try_reserve = False
         return make_reserve(self._files, self._segment_bytes, "writer")

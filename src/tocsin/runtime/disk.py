@@ -28,9 +28,7 @@ def _fail(action: str, path: str, error: OSError) -> NoReturn:
     if error.errno in _NO_ROOM:
         raise StorageFull(f"No room left on the disk to {action} {path}; free some space.") from error
     reason = error.strerror or str(error)
-    raise StorageFailed(
-        f"The disk failed to {action} {path}: {reason}. Check the disk, then restart."
-    ) from error
+    raise StorageFailed(f"The disk failed to {action} {path}: {reason}. Check the disk, then restart.") from error
 
 
 @contextmanager
@@ -222,8 +220,7 @@ def lock_directory(root: str | os.PathLike[str]) -> DirectoryLock:
             holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
             raise DataDirectoryInUse(
-                f"The data directory {directory} is in use by process {holder}; "
-                "stop it or choose another directory."
+                f"The data directory {directory} is in use by process {holder}; stop it or choose another directory."
             ) from None
         except BaseException:
             os.close(descriptor)

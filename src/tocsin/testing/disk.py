@@ -268,8 +268,7 @@ class SimulatedDisk:
 
     def _used(self, folder: _Folder) -> int:
         return sum(
-            self._used(entry) if isinstance(entry, _Folder) else len(entry.content)
-            for entry in folder.entries.values()
+            self._used(entry) if isinstance(entry, _Folder) else len(entry.content) for entry in folder.entries.values()
         )
 
     def _parent(self, name: str) -> tuple[_Folder, str]:

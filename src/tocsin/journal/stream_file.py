@@ -1,0 +1,236 @@
+"""One file of a retained topic: `streams/<stream id>/<first offset, 20 digits>.seg`.
+
+It has the file header of `segment`, with the stream's end offset when the file was begun as `last`, then
+records as in `record`: the LSN field holds the entry's first offset, the kind is 1, and the payload begins
+with
+
+     0  u64  journal lsn    of the record the block was moved from
+     8  i64  append time    milliseconds since 1970
+    16  u32  count          messages in the block
+    20  4 x  zero
+    24  the block
+
+Each append is a commit, closed by a barrier and synced, and then proven by a second commit that is only a
+barrier: once an append is reported the journal may drop its own copy, so later damage must never pass for a
+torn tail.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tocsin.journal import recovery_table as table
+from tocsin.journal.atomic_file import replace_file
+from tocsin.journal.jobs import Location
+from tocsin.journal.record import RecordEncoder
+from tocsin.journal.recovery_table import Do, Tail, decide
+from tocsin.journal.scan import ScanState, Stop, scan_file
+from tocsin.journal.segment import (
+    FILE_HEADER_BYTES,
+    STREAM_FLAVOUR,
+    STREAM_FOLDER,
+    FileHeader,
+    HeaderState,
+    Identity,
+    decode_header,
+)
+from tocsin.journal.stream_index import StreamIndex, decode_stream_index, encode_stream_index
+from tocsin.journal.tail import find_proof, header_torn, looks_torn
+from tocsin.model.errors import JournalDamaged, NewerFormat
+from tocsin.model.identity import Lsn, Offset
+from tocsin.runtime.ports import Buffer, File, Files
+
+ENTRY = 1
+_PREFIX = struct.Struct("<QqI4x")
+PREFIX_BYTES = _PREFIX.size
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEntry:
+    """One block of a retained topic."""
+
+    first_offset: Offset
+    count: int
+    append_time_ms: int
+    lsn: Lsn
+    block: Buffer
+
+
+def stream_folder(stream_id: int) -> str:
+    return f"{STREAM_FOLDER}/{stream_id}"
+
+
+def stream_file_name(stream_id: int, first_offset: int) -> str:
+    return f"{stream_folder(stream_id)}/{first_offset:020d}.seg"
+
+
+def stream_index_name(stream_id: int, first_offset: int) -> str:
+    return f"{stream_folder(stream_id)}/{first_offset:020d}.idx"
+
+
+def decode_prefix(payload: Buffer) -> tuple[int, int, int]:
+    """(journal lsn, append time, count) of an entry."""
+    lsn, time_ms, count = _PREFIX.unpack_from(payload)
+    return lsn, time_ms, count
+
+
+class StreamFile:
+    """A file with its index. Only the newest file of a stream is appended to."""
+
+    __slots__ = ("_chain", "_files", "_header", "index", "name")
+
+    def __init__(self, files: Files, header: FileHeader, index: StreamIndex, chain: int) -> None:
+        self._files, self._header, self.index, self._chain = files, header, index, chain
+        self.name = stream_file_name(header.stream_id, header.first)
+
+    @property
+    def first_offset(self) -> int:
+        return self._header.first
+
+    @property
+    def begun_at(self) -> int:
+        """The stream's end offset when this file was begun: where the file before it must end."""
+        return self._header.last
+
+    def location(self, place: int) -> Location:
+        index = self.index
+        return Location(self.name, 0, index.positions[place], index.lengths[place], PREFIX_BYTES)
+
+    def append(self, entries: Sequence[StreamEntry]) -> None:
+        """Write, sync and prove. The index knows the entries only after that."""
+        start = self.index.end
+        encoder = RecordEncoder(self._header.seed(), self._chain, start)
+        for entry in entries:
+            prefix = _PREFIX.pack(entry.lsn, entry.append_time_ms, entry.count)
+            encoder.add(ENTRY, 0, entry.first_offset, (prefix, entry.block))
+        encoder.add_barrier(entries[-1].first_offset)
+        proof = RecordEncoder(self._header.seed(), encoder.chain, encoder.position)
+        proof.add_barrier(entries[-1].first_offset)
+        file = self._files.open(self.name)
+        try:
+            file.write(start, encoder.parts)
+            file.sync()
+            file.write(encoder.position, proof.parts)
+            file.sync()
+        finally:
+            file.close()
+        self._chain = proof.chain
+        for entry, position in zip(entries, encoder.positions, strict=True):
+            self.index.add(position & ~7, len(entry.block), entry.first_offset, entry.count, entry.append_time_ms)
+        self.index.end = proof.position
+
+    def complete(self) -> None:
+        """Nothing more is appended: keep the index beside the file. Without room for it opening reads the
+        file.
+        """
+        name = stream_index_name(self._header.stream_id, self._header.first)
+        replace_file(self._files, name, [encode_stream_index(self.index, self._header)])
+
+
+def begin_stream_file(files: Files, identity: Identity, stream_id: int, first: int, begun_at: int) -> StreamFile:
+    """A new file, durable before anything is appended to it."""
+    header = FileHeader(identity, STREAM_FLAVOUR, first, last=begun_at, stream_id=stream_id)
+    file = files.create(stream_file_name(stream_id, first), 0)
+    try:
+        file.write(0, [header.encode()])
+        file.sync()
+    finally:
+        file.close()
+    files.sync_directory(stream_folder(stream_id))
+    return StreamFile(files, header, StreamIndex(first, FILE_HEADER_BYTES), header.chain())
+
+
+def open_stream_file(
+    files: Files, identity: Identity, stream_id: int, first: int, *, newest: bool
+) -> StreamFile | None:
+    """Open after a start; a torn tail of the newest file is cut. None: the newest file was never born; it is
+    removed.
+    """
+    file = files.open(stream_file_name(stream_id, first))
+    try:
+        return _Opening(files, file, FileHeader(identity, STREAM_FLAVOUR, first, stream_id=stream_id), newest).run()
+    finally:
+        file.close()
+
+
+class _Opening:
+    """What `open_stream_file` does, step by step."""
+
+    __slots__ = ("_expected", "_file", "_files", "_name", "_newest")
+
+    def __init__(self, files: Files, file: File, expected: FileHeader, newest: bool) -> None:
+        self._files, self._file, self._expected, self._newest = files, file, expected, newest
+        self._name = stream_file_name(expected.stream_id, expected.first)
+
+    def run(self) -> StreamFile | None:
+        file, expected = self._file, self._expected
+        state, header = decode_header(file.read(0, FILE_HEADER_BYTES))
+        if state is HeaderState.GOOD and header is not None and header.seed() != expected.seed():
+            state = HeaderState.FOREIGN
+        if state is not HeaderState.GOOD or header is None:
+            self._remove_unborn(state)
+            return None
+        size = file.size()
+        index = None if self._newest else self._side_index(header, size)
+        if index is not None:
+            return StreamFile(self._files, header, index, 0)
+        scan = ScanState(header.seed(), header.chain(), FILE_HEADER_BYTES, size, header.first - 1, dense=False)
+        index = StreamIndex(header.first, FILE_HEADER_BYTES)
+        stop = self._read(scan, index)
+        self._settle(scan, stop)
+        index.end = scan.position
+        return StreamFile(self._files, header, index, scan.chain)
+
+    def _side_index(self, header: FileHeader, size: int) -> StreamIndex | None:
+        try:
+            file = self._files.open(stream_index_name(header.stream_id, header.first))
+        except FileNotFoundError:
+            return None
+        try:
+            return decode_stream_index(file.read(0, file.size()), header, size)
+        finally:
+            file.close()
+
+    def _read(self, scan: ScanState, index: StreamIndex) -> Stop:
+        stop = Stop.MORE
+        for found, place, ended in scan_file(self._file, scan):
+            stop = ended
+            for number, (first, _, _, payload) in enumerate(found, place):
+                _, time_ms, count = decode_prefix(payload)
+                position = scan.positions[number] & ~7
+                index.add(position, len(payload) - PREFIX_BYTES, first, count, time_ms)
+        return stop
+
+    def _remove_unborn(self, state: HeaderState) -> None:
+        data = self._file.read(0, self._file.size())
+        proven = find_proof(data, 0, self._expected.seed(), FILE_HEADER_BYTES) is not None
+        self._decide(table.SegmentSeen(state, self._newest, Tail.BAD, proven, header_torn(data)), 0, Stop.HEADER)
+        self._files.remove(self._name)
+        self._files.sync_directory(stream_folder(self._expected.stream_id))
+
+    def _settle(self, scan: ScanState, stop: Stop) -> None:
+        """The scan ended: at the end of the file, or at a bad place. Unlike a segment the file is as long as
+        its data.
+        """
+        position = scan.position
+        if position < scan.end:
+            data = self._file.read(position, scan.end - position)
+            bad = any(data)
+            proven = bad and find_proof(data, position, scan.seed, position) is not None
+            torn = not bad or looks_torn(data, position, stop, position)
+            self._decide(table.SegmentSeen(HeaderState.GOOD, self._newest, Tail.BAD, proven, torn), position, stop)
+            self._file.truncate(position)
+        if self._newest:
+            # What was read may be in memory only, when just the process crashed; the journal's copy may go
+            # now.
+            self._file.sync()
+
+    def _decide(self, seen: table.SegmentSeen, position: int, stop: Stop) -> None:
+        case = decide(table.SEGMENT, seen)
+        place = {"file": self._name, "position": position, "lsn": "unknown", "problem": stop.value}
+        if case.do is Do.REFUSE_NEWER:
+            raise NewerFormat(case.why.format(**place))
+        if case.do is Do.REFUSE:
+            raise JournalDamaged(case.why.format(**place))
