@@ -1,0 +1,103 @@
+"""What a connection can tell about the server and its destinations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from tocsin.client import operations
+from tocsin.client.core import Core
+from tocsin.client.pending import Steps
+from tocsin.model.destination import Destination, parse_destination
+from tocsin.model.errors import ProtocolError
+from tocsin.model.properties import JMSX_NAMES
+
+PAGE = 500
+PAGES_MAX = 10_000
+
+
+def own_version() -> str:
+    try:
+        return version("tocsin")
+    except PackageNotFoundError:
+        # Loaded from a source tree or a zip file.
+        return "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Who provides the messaging, in which version, and which JMSX properties it knows."""
+
+    provider: str
+    provider_version: str
+    server: str
+    jms_version: str
+    jmsx_properties: tuple[str, ...]
+
+
+def metadata(core: Core) -> Metadata:
+    return Metadata("tocsin", own_version(), core.server_product, "3.1", JMSX_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationInfo:
+    """A destination and what the server says about it."""
+
+    destination: Destination
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any], destination: Destination | None = None) -> DestinationInfo:
+        details = {name: value for name, value in fields.items() if name != "id"}
+        if destination is None:
+            text = details.get("destination")
+            if not isinstance(text, str):
+                raise ProtocolError("The server's list of destinations has an entry without a name.")
+            destination = parse_destination(text)
+        return cls(destination, details)
+
+    @property
+    def name(self) -> str:
+        return self.destination.name
+
+    @property
+    def kind(self) -> str:
+        return self.destination.kind.word
+
+    def __getitem__(self, name: str) -> Any:
+        return self.details[name]
+
+
+def list_steps(core: Core, prefix: str) -> Steps[list[DestinationInfo]]:
+    """Page after page, in the order of names."""
+    found: list[DestinationInfo] = []
+    fields: dict[str, Any] = {"limit": PAGE}
+    if prefix:
+        fields["prefix"] = prefix
+    for _ in range(PAGES_MAX):
+        reply = yield from operations.request(core, 0, "destination.list", dict(fields))
+        page = [DestinationInfo.of(entry) for entry in reply.get("destinations", [])]
+        found += page
+        if not reply.get("more") or not page:
+            break
+        fields["after"] = str(page[-1].destination)
+    return found
+
+
+def destination_options(
+    retained: bool | None,
+    max_age: float | None,
+    max_bytes: int | None,
+    redelivery_limit: int | None,
+    backoff: float | None,
+) -> dict[str, Any]:
+    options = {
+        "retained": retained,
+        "max_age_ms": None if max_age is None else round(max_age * 1000),
+        "max_bytes": max_bytes,
+        "redelivery_limit": redelivery_limit,
+        "backoff_ms": None if backoff is None else round(backoff * 1000),
+    }
+    return {name: value for name, value in options.items() if value is not None}

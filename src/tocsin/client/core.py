@@ -1,0 +1,506 @@
+"""The client's machine: one connection to one server at a time, with everything that outlives a lost one.
+
+In:   connected, received, disconnected, connect_failed, tick, and what the application asks for.
+Out:  `output` (buffers to write), `dial` (a server to connect to), pendings that finish, `next_deadline`.
+
+    DOWN -> (tick: dial) CONNECTING -> (connected) LOGIN -> (WELCOME) RESUMING -> ONLINE
+      ^________________________________________________________________|  lost, until it is given up: CLOSED
+
+It has no socket, no thread and no clock: shells drive it under one lock. Mechanisms have files of their own: core_login,
+core_sessions, core_publishing, core_consuming, core_settling.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Protocol
+
+from tocsin.client.core_consuming import IDLE_TICKS_MAX, LAZY_TICKS, ConsumerState
+from tocsin.client.core_login import Login, Resume
+from tocsin.client.core_publishing import Lane
+from tocsin.client.core_sessions import Fields, SessionState
+from tocsin.client.pending import Pending
+from tocsin.client.settings import Settings
+from tocsin.model.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    IllegalState,
+    NewerFormat,
+    ProtocolError,
+    TocsinError,
+    from_code,
+)
+from tocsin.model.identity import NO_ID
+from tocsin.model.limits import (
+    ACKNOWLEDGE_WITHIN_SECONDS,
+    LEASE_SECONDS,
+    LOGIN_SECONDS_MAX,
+    MESSAGE_BYTES_DEFAULT,
+    SESSIONS_PER_CONNECTION_MAX,
+)
+from tocsin.model.values import Bytes
+from tocsin.wire.frames import (
+    Frame,
+    FrameType,
+    control,
+    read_confirm,
+    read_deliver,
+    read_settled,
+    signal,
+)
+from tocsin.wire.reader import FrameReader
+
+RENEW_SECONDS = LEASE_SECONDS / 3
+BACKOFF_FIRST_SECONDS = 0.05
+BACKOFF_MAX_SECONDS = 5.0
+
+Handler = Callable[[Fields, TocsinError | None], None]
+
+
+class Phase(Enum):
+    DOWN = auto()
+    CONNECTING = auto()
+    LOGIN = auto()
+    RESUMING = auto()
+    ONLINE = auto()
+    CLOSED = auto()
+
+
+class Port(Protocol):
+    """What the core's objects need of the shell that drives it."""
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]: ...
+
+    def flush(self) -> None:
+        """Writes the core's output and looks at its deadline again. Called with the lock held."""
+
+    def wall_ms(self) -> int: ...
+
+
+@dataclass(slots=True)
+class Request:
+    session: int
+    op: str
+    fields: Fields
+    handler: Handler
+    repeat: bool
+    """Sent again after a reconnect. Opening is not: sessions, lanes and consumers open themselves anew."""
+
+
+class Core:
+    def __init__(
+        self, settings: Settings, port: Port, *, chance: Callable[[], float], nonce: Callable[[], str]
+    ) -> None:
+        self.settings = settings
+        self.port = port
+        self._chance = chance
+        self._nonce = nonce
+        self.phase = Phase.DOWN
+        self.output: list[Bytes] = []
+        self.dial: tuple[str, int] | None = None
+        self.login = Login()
+        self.ready = Pending()
+        self.failure: TocsinError | None = None
+        self.untold: deque[TocsinError] = deque(maxlen=16)
+        self.started = False
+        # A deadline has come nearer than the shell knows.
+        self.hurry = False
+        self.max_message_bytes = MESSAGE_BYTES_DEFAULT
+        self.server_product = ""
+        self.connection_id: bytes = NO_ID
+        self.sessions: dict[int, SessionState] = {}
+        self.lanes: dict[int, Lane] = {}
+        self.consumers: dict[int, ConsumerState] = {}
+        self.lively: set[ConsumerState] = set()
+        self._reader = FrameReader()
+        self._resume: Resume | None = None
+        self._requests: dict[int, Request] = {}
+        self._waiting: deque[Request] = deque()
+        self._opening = 0
+        self._last_request = 0
+        self._last_number = 0
+        self._host = 0
+        self._attempts = 0
+        self._last_error: TocsinError | None = None
+        self._heartbeat = settings.heartbeat
+        self._heard_at = self._said_at = 0.0
+        self._retry_at: float | None = 0.0
+        self._give_up_at: float | None = None
+        self._login_until: float | None = None
+        self._acknowledge_at: float | None = None
+        self._renew_at: float | None = None
+        self._now = 0.0
+        self._ticks = 0
+        self._handlers: dict[FrameType, Callable[[Frame], None]] = {
+            FrameType.CONFIRM: self._on_confirm,
+            FrameType.DELIVER: self._on_deliver,
+            FrameType.SETTLED: self._on_settled,
+            FrameType.REPLY: self._on_reply,
+            FrameType.FAILURE: self._on_failure,
+            FrameType.REFUSED: self._on_refused,
+            FrameType.NOTICE: self._on_notice,
+            FrameType.PING: self._on_ping,
+            FrameType.PONG: lambda frame: None,
+            FrameType.CHALLENGE: self._on_challenge,
+            FrameType.WELCOME: self._on_welcome,
+            FrameType.GOODBYE: self._on_goodbye,
+        }
+
+    # The line: connected, bytes, lost.
+
+    def connected(self, now: float) -> None:
+        """The server that `dial` named has taken the connection."""
+        self.phase = Phase.LOGIN
+        self.dial = None
+        self._now = self._heard_at = self._said_at = now
+        self._login_until = now + LOGIN_SECONDS_MAX
+        self._reader = FrameReader()
+        self.login = Login()
+        try:
+            self.output.append(self.login.hello(self.settings, self._resume, self._nonce()))
+        except TocsinError as error:
+            self.give_up(error)
+
+    def connect_failed(self, now: float, error: TocsinError) -> None:
+        self._lose(now, error)
+
+    def disconnected(self, now: float, error: TocsinError) -> None:
+        if self.phase is not Phase.CLOSED:
+            self._lose(now, error)
+
+    def received(self, data: bytes, now: float) -> None:
+        self._now = self._heard_at = now
+        try:
+            for frame in self._reader.feed(data):
+                self._handlers[frame.type](frame)
+                if self.phase is Phase.DOWN:
+                    break
+        except (ProtocolError, AuthenticationFailed, NewerFormat) as error:
+            self._on_broken(error)
+        except KeyError as error:
+            self._on_broken(ProtocolError(f"The server sent a frame that lacks {error} or may not come now."))
+
+    def prove(self, answer: bytes) -> None:
+        """The result of `login.proof`."""
+        if self.phase is Phase.LOGIN:
+            self.output.append(self.login.response(answer))
+
+    def sent(self, now: float) -> None:
+        """The shell has written something."""
+        self._said_at = now
+
+    def _on_broken(self, error: TocsinError) -> None:
+        if self.phase is Phase.LOGIN or isinstance(error, AuthenticationFailed):
+            self.give_up(error)
+        else:
+            self._lose(self._now, error)
+
+    def _lose(self, now: float, error: TocsinError) -> None:
+        """The line is gone; everything waits for another, until it is given up."""
+        if self.phase is Phase.CLOSED:
+            return
+        self._now = now
+        self.hurry = True
+        was_online = self.phase in (Phase.ONLINE, Phase.RESUMING)
+        self.phase = Phase.DOWN
+        self.dial = None
+        self._last_error = error
+        self._login_until = self._renew_at = None
+        self.output.clear()
+        self._opening = 0
+        for request in self._requests.values():
+            if request.repeat:
+                self._waiting.append(request)
+        self._requests.clear()
+        for session in self.sessions.values():
+            session.lost()
+        if self._give_up_at is None:
+            patience = self.settings.reconnect_timeout if self.ready.done else self.settings.connect_timeout
+            self._give_up_at = now + patience
+        hosts = len(self.settings.url.hosts)
+        self._host = (self._host + 1) % hosts
+        self._attempts = 0 if was_online else self._attempts + 1
+        if not self.ready.done and self._attempts >= hosts:
+            self.give_up(error)
+            return
+        rounds = self._attempts // hosts
+        pause = min(BACKOFF_MAX_SECONDS, BACKOFF_FIRST_SECONDS * 2**rounds) if self._attempts else 0.0
+        self._retry_at = now + pause * (0.5 + self._chance())
+
+    def give_up(self, error: TocsinError) -> None:
+        """For good: everything that waits, and everything asked for later, fails with this error."""
+        if self.phase is Phase.CLOSED:
+            return
+        self.phase = Phase.CLOSED
+        self.hurry = True
+        self.failure = error
+        self.dial = None
+        self.output.clear()
+        if self.ready.done:
+            self.tell(error)
+        self.ready.fail(error)
+        requests = [*self._requests.values(), *self._waiting]
+        self._requests.clear()
+        self._waiting.clear()
+        for request in requests:
+            request.handler({}, error)
+        for session in list(self.sessions.values()):
+            session.fail(error)
+
+    def close(self) -> None:
+        """The application is done; says goodbye when somebody is there to hear it."""
+        if self.phase is Phase.ONLINE:
+            self.output.append(control(FrameType.GOODBYE, 0, {}))
+        output = self.output[:]
+        self.ready.finish()
+        self.give_up(IllegalState("The connection is closed; open another one with tocsin.connect()."))
+        self.untold.clear()
+        self.output += output
+
+    def tell(self, error: TocsinError) -> None:
+        """Keeps an error that no operation can report, for the application's on_error."""
+        self.untold.append(error)
+
+    def check_open(self) -> None:
+        if self.failure is not None:
+            raise self.failure.with_traceback(None)
+
+    # Time.
+
+    def next_deadline(self) -> float | None:
+        if self.phase is Phase.CLOSED:
+            return None
+        times = [self._acknowledge_at]
+        if self.phase is Phase.DOWN:
+            times += [self._retry_at, self._give_up_at]
+        elif self.phase is Phase.LOGIN:
+            times += [self._login_until, self._give_up_at]
+        elif self.phase is not Phase.CONNECTING:
+            times += [self._said_at + self._heartbeat, self._heard_at + 2 * self._heartbeat, self._renew_at]
+        return min((time for time in times if time is not None), default=None)
+
+    def tick(self, now: float) -> None:
+        self._now = now
+        if self._acknowledge_at is not None and now >= self._acknowledge_at:
+            self._acknowledge(now)
+        if self.phase is Phase.DOWN:
+            self._tick_down(now)
+        elif self.phase is Phase.LOGIN:
+            if self._login_until is not None and now >= self._login_until:
+                self._lose(now, ConnectionFailed("The server did not answer the login in time."))
+        elif self.phase in (Phase.ONLINE, Phase.RESUMING):
+            self._tick_up(now)
+
+    def _tick_down(self, now: float) -> None:
+        if self._give_up_at is not None and now >= self._give_up_at and self.ready.done:
+            seconds = self.settings.reconnect_timeout
+            error = ConnectionFailed(f"No server could be reached for {seconds:g} s; last: {self._last_error}")
+            error.__cause__ = self._last_error
+            self.give_up(error)
+        elif self._retry_at is not None and now >= self._retry_at:
+            self.phase = Phase.CONNECTING
+            self.dial = self.settings.url.hosts[self._host]
+
+    def _tick_up(self, now: float) -> None:
+        if now >= self._heard_at + 2 * self._heartbeat:
+            self._lose(now, ConnectionFailed(f"The server has been silent for {now - self._heard_at:.1f} s."))
+            return
+        if now >= self._said_at + self._heartbeat:
+            self.output.append(signal(FrameType.PING))
+            self._said_at = now
+        if self._renew_at is not None and now >= self._renew_at:
+            self._renew_at = now + RENEW_SECONDS
+            for consumer in self.consumers.values():
+                if consumer.settles:
+                    consumer.settlements.flush()
+                    consumer.settlements.renew(list(consumer.settlements.outstanding))
+
+    def keep_acknowledging(self, consumer: ConsumerState) -> None:
+        """This consumer's acknowledgements are to leave within a few milliseconds, from now on."""
+        self.lively.add(consumer)
+        if self._acknowledge_at is None:
+            self._acknowledge_at = self._now + ACKNOWLEDGE_WITHIN_SECONDS
+            self.hurry = True
+
+    def _acknowledge(self, now: float) -> None:
+        self._ticks += 1
+        for consumer in list(self.lively):
+            if consumer.lazy and self._ticks % LAZY_TICKS:
+                continue
+            if consumer.settlements.flush():
+                consumer.idle_ticks = 0
+                consumer.raise_credit()
+                continue
+            consumer.idle_ticks += 1
+            if consumer.idle_ticks >= IDLE_TICKS_MAX:
+                # The application is busy with a message. Its next demand comes through the lock and starts this again.
+                consumer.attention = True
+                self.lively.discard(consumer)
+        self._acknowledge_at = now + ACKNOWLEDGE_WITHIN_SECONDS if self.lively else None
+
+    # Requests.
+
+    def request(self, session: int, op: str, fields: Fields) -> Pending:
+        """Asks the server; the question is put again after a reconnect."""
+        pending = Pending()
+
+        def answered(reply: Fields, error: TocsinError | None) -> None:
+            if error is None:
+                pending.finish(reply)
+            else:
+                pending.fail(error)
+
+        if self.failure is not None:
+            pending.fail(self.failure)
+            return pending
+        request = Request(session, op, fields, answered, repeat=True)
+        if self.phase is Phase.ONLINE:
+            self._put(request)
+        else:
+            self._waiting.append(request)
+        return pending
+
+    def ask(self, session: int, op: str, fields: Fields, handler: Handler) -> None:
+        """Opens something; whatever is open opens itself again after a reconnect."""
+        self._opening += 1
+        self._put(Request(session, op, fields, handler, repeat=False))
+
+    def _put(self, request: Request) -> None:
+        self._last_request += 1
+        self._requests[self._last_request] = request
+        fields = {"id": self._last_request, "op": request.op, **request.fields}
+        self.output.append(control(FrameType.REQUEST, request.session, fields))
+
+    def _answer(self, number: int, reply: Fields, error: TocsinError | None) -> None:
+        request = self._requests.pop(number, None)
+        if request is None:
+            return
+        request.handler(reply, error)
+        if not request.repeat:
+            self._opening -= 1
+            if self._opening == 0 and self.phase is Phase.RESUMING:
+                self._go_online()
+
+    def next_number(self) -> int:
+        self._last_number += 1
+        return self._last_number
+
+    def open_session(self, ack: str) -> SessionState:
+        self.check_open()
+        if len(self.sessions) >= SESSIONS_PER_CONNECTION_MAX:
+            raise IllegalState(f"A connection has {SESSIONS_PER_CONNECTION_MAX} sessions at most; close some.")
+        session = SessionState(self, self.next_number(), ack)
+        self.sessions[session.number] = session
+        if self.phase in (Phase.ONLINE, Phase.RESUMING):
+            session.open()
+        return session
+
+    def start(self) -> None:
+        self.started = True
+        for consumer in list(self.consumers.values()):
+            consumer.notify()
+
+    def stop(self) -> None:
+        """Nothing is handed out from now on."""
+        self.started = False
+        for consumer in self.consumers.values():
+            consumer.attention = True
+
+    # Frames.
+
+    def _on_challenge(self, frame: Frame) -> None:
+        self._check_phase(frame, Phase.LOGIN)
+        self.login.challenge(frame.fields())
+
+    def _on_welcome(self, frame: Frame) -> None:
+        self._check_phase(frame, Phase.LOGIN)
+        fields = frame.fields()
+        self.login.welcome(fields)
+        self._reader.logged_in()
+        self.connection_id = fields["connection"]
+        self._resume = Resume(self.connection_id, fields["token"])
+        self._heartbeat = min(self.settings.heartbeat, fields.get("heartbeat", self.settings.heartbeat))
+        self.max_message_bytes = fields.get("max_message_bytes", MESSAGE_BYTES_DEFAULT)
+        self.server_product = str(fields.get("server", ""))
+        self._login_until = self._give_up_at = None
+        self._attempts = 0
+        self._renew_at = self._now + RENEW_SECONDS
+        self.phase = Phase.RESUMING
+        for session in list(self.sessions.values()):
+            session.open()
+        if not self._opening:
+            self._go_online()
+
+    def _go_online(self) -> None:
+        self.phase = Phase.ONLINE
+        self.ready.finish()
+        waiting, self._waiting = self._waiting, deque()
+        for request in waiting:
+            self._put(request)
+
+    def _on_confirm(self, frame: Frame) -> None:
+        confirm = read_confirm(frame.payload)
+        lane = self.lanes.get(confirm.producer)
+        if lane is not None:
+            lane.on_confirm(confirm)
+
+    def _on_refused(self, frame: Frame) -> None:
+        fields = frame.fields()
+        lane = self.lanes.get(fields["producer"])
+        if lane is not None:
+            lane.on_refused(fields)
+
+    def _on_deliver(self, frame: Frame) -> None:
+        deliver = read_deliver(frame.payload)
+        consumer = self.consumers.get(deliver.consumer)
+        if consumer is not None:
+            consumer.on_deliver(deliver)
+
+    def _on_settled(self, frame: Frame) -> None:
+        settled = read_settled(frame.payload)
+        consumer = self.consumers.get(settled.consumer)
+        if consumer is not None:
+            consumer.on_settled(settled.number)
+
+    def _on_reply(self, frame: Frame) -> None:
+        fields = frame.fields()
+        self._answer(fields["id"], fields, None)
+
+    def _on_failure(self, frame: Frame) -> None:
+        fields = frame.fields()
+        error = from_code(fields.get("code", 1), fields.get("text", "The server gave no reason."))
+        number = fields.get("id", fields.get("request", 0))
+        if number:
+            self._answer(number, {}, error)
+        elif self.phase is not Phase.LOGIN:
+            self._lose(self._now, error)
+        elif self.ready.done and not isinstance(error, AuthenticationFailed):
+            # Such as a client id that the server still holds for the connection that was lost.
+            self._lose(self._now, error)
+        else:
+            self.give_up(error)
+
+    def _on_notice(self, frame: Frame) -> None:
+        fields = frame.fields()
+        consumer = self.consumers.get(fields.get("consumer", 0))
+        if consumer is not None and fields.get("end"):
+            code = fields.get("code")
+            error = from_code(code, fields.get("text", "The server ended the consumer.")) if code else None
+            consumer.on_end(error)
+            if error is not None:
+                self.tell(error)
+
+    def _on_ping(self, frame: Frame) -> None:
+        self.output.append(signal(FrameType.PONG))
+
+    def _on_goodbye(self, frame: Frame) -> None:
+        self._lose(self._now, ConnectionFailed("The server said goodbye: it is being stopped."))
+
+    def _check_phase(self, frame: Frame, phase: Phase) -> None:
+        if self.phase is not phase:
+            raise ProtocolError(f"The server sent {frame.type.name} at the wrong time.")

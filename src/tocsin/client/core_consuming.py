@@ -1,0 +1,414 @@
+"""Consuming: the buffer of delivered runs, credit, and what becomes of each message.
+
+Fast path: while `attention` is off, `take` moves two integers of the current run and makes one object; no lock.
+Everything that changes what may be handed out (stop, close, recover, resume) sets `attention`, which leads the next
+`take` through `advance`, under the lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tocsin.client.core_settling import Settlements
+from tocsin.client.delivered import Decoded, ReceivedMessage, Run
+from tocsin.client.pending import Pending, finished
+from tocsin.model.destination import Destination
+from tocsin.model.errors import IllegalState, TocsinError
+from tocsin.model.limits import CONSUMER_BUFFER_BYTES
+from tocsin.model.ranges import Range, RangeSet
+from tocsin.wire.frames import REDELIVERED, Credit, Deliver, write_credit
+
+if TYPE_CHECKING:
+    from tocsin.client.core_sessions import SessionState
+
+EXPIRY_HORIZON_MS = 10_000
+"""Messages that expire within this time are handed out one by one, each checked against the clock."""
+IDLE_TICKS_MAX = 3
+"""Acknowledgement ticks without progress after which a consumer sleeps until the application comes back."""
+LAZY_TICKS = 20
+"""How many ticks `dups_ok` waits before it acknowledges."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSpec:
+    """What a consumer was asked to be; sent again as it is after a reconnect."""
+
+    destination: Destination
+    mode: str
+    prefetch: int
+    selector: str | None = None
+    no_local: bool = False
+    subscription: str | None = None
+    durable: bool = False
+    shared: bool = False
+    start: dict[str, Any] | None = None
+
+
+class ConsumerState:
+    """One wire consumer."""
+
+    __slots__ = (
+        "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "current", "draining", "ended",
+        "error", "gate", "granted", "granted_bytes", "idle_ticks", "lazy", "listening", "number", "opened",
+        "position", "ready", "received", "received_bytes", "session", "settlements", "settles", "spec", "waiter",
+    )  # fmt: skip
+
+    def __init__(self, session: SessionState, number: int, spec: ConsumerSpec) -> None:
+        self.session = session
+        self.number = number
+        self.spec = spec
+        self.opened = Pending()
+        # The server knows the consumer on the connection of now.
+        self.ready = False
+        self.settles = spec.mode == "consume"
+        self.automatic = self.settles and session.ack != "client"
+        self.lazy = session.ack == "dups_ok"
+        self.settlements = Settlements(self)
+        self.buffer: deque[Run] = deque()
+        self.buffered = 0
+        self.buffered_bytes = 0
+        self.current: Run | None = None
+        self.attention = False
+        # A settlement that must be durable before anything is handed out: redelivery goes first.
+        self.gate = 0
+        self.granted = self.granted_bytes = 0
+        self.received = self.received_bytes = 0
+        # Replay: where it goes on after a reconnect. Browse: what need not be shown again.
+        self.position: int | None = None
+        self.browsed = RangeSet()
+        self.waiter: Pending | None = None
+        self.listening = False
+        self.idle_ticks = 0
+        # Closed for the application; draining: kept for messages that it may still acknowledge.
+        self.closed = self.draining = False
+        # The server will send no more: a browse is over, or the destination is gone (then with an error).
+        self.ended = False
+        self.error: TocsinError | None = None
+
+    # What the application asks for.
+
+    def take(self) -> ReceivedMessage | None:
+        """The next message if one is here. Asking for it acknowledges the one before, in automatic mode."""
+        run = self.current
+        if run is not None and not self.attention:
+            index = run.next
+            if index < run.end:
+                run.done = index
+                run.next = index + 1
+                return ReceivedMessage(run, index)
+        with self.session.core.port.lock:
+            run = self.advance()
+            self.session.core.port.flush()
+        if run is None:
+            return None
+        index = run.next
+        run.next = index + 1
+        return ReceivedMessage(run, index)
+
+    def advance(self) -> Run | None:
+        """Finishes what was handed out and finds the run to hand out from. Call with the lock held."""
+        self.attention = False
+        self.idle_ticks = 0
+        current = self.current
+        if current is not None:
+            current.done = current.next
+            if current.next >= current.end or not self.may_hand_out:
+                self.settlements.collect()
+            if current.next < current.end:
+                if not self.may_hand_out:
+                    self.attention = True
+                    return None
+                self.session.core.keep_acknowledging(self)
+                return current
+            self.current = None
+        if not self.may_hand_out:
+            return None
+        run = self._next_run()
+        self.raise_credit()
+        return run
+
+    def _next_run(self) -> Run | None:
+        while self.buffer:
+            run = self.buffer.popleft()
+            self.buffered -= run.end - run.next
+            self.buffered_bytes -= run.size
+            earliest = run.decoded.block.earliest_expiry
+            if earliest and self.spec.mode != "replay":
+                wall = self.session.core.port.wall_ms()
+                if earliest <= wall + EXPIRY_HORIZON_MS:
+                    self._put_back_all_but_first(run)
+                    expiration = run.decoded.expiration(run.next)
+                    if expiration and expiration <= wall:
+                        self.settlements.release([(run.first_offset, run.end_offset)])
+                        continue
+            self.current = run
+            if self.automatic and (run.end - run.next > 1 or self.settlements.waiting):
+                self.session.core.keep_acknowledging(self)
+            return run
+        return None
+
+    def _put_back_all_but_first(self, run: Run) -> None:
+        if run.end - run.next > 1:
+            rest = run.part(run.next + 1, run.end)
+            rest.size, run.size = run.size, 0
+            self.buffer.appendleft(rest)
+            self.buffered += rest.end - rest.next
+            self.buffered_bytes += rest.size
+            run.end = run.next + 1
+
+    @property
+    def may_hand_out(self) -> bool:
+        return self.session.core.started and not self.closed and not self.gate
+
+    @property
+    def has_something(self) -> bool:
+        """Whether `advance` would find a message now."""
+        if not self.may_hand_out:
+            return False
+        return bool(self.buffer) or (self.current is not None and self.current.next < self.current.end)
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing will come any more."""
+        return self.closed or (self.ended and not self.buffer) or self.session.closed
+
+    def when_ready(self) -> Pending:
+        """Done when `take` is worth trying again: a message, the end, or an error. Acknowledgements leave first."""
+        if self.has_something or self.is_over:
+            return finished()
+        if not self.lazy:
+            self.settlements.flush()
+        if self.spec.prefetch == 0 and self.granted == self.received and self.ready:
+            self._grant(self.received + 1)
+        if self.waiter is None or self.waiter.done:
+            self.waiter = Pending()
+        return self.waiter
+
+    def notify(self) -> None:
+        """Something has changed for whoever waits for a message."""
+        if self.waiter is not None and (self.has_something or self.is_over):
+            waiter, self.waiter = self.waiter, None
+            waiter.finish()
+        if self.listening and self.has_something:
+            self.session.listener_ready()
+
+    def hand_back(self, message: ReceivedMessage) -> None:
+        """As if the message last taken had not been received."""
+        run = message._run
+        if self.current is run and run.next == message._index + 1:
+            run.next = message._index
+            self.attention = True
+
+    # What comes from the server.
+
+    def on_deliver(self, deliver: Deliver) -> None:
+        self.received += sum(end - start for start, end, _, _ in deliver.ranges)
+        self.received_bytes += len(deliver.block)
+        offset = deliver.offset
+        ranges = [(offset + start, offset + end) for start, end, _, _ in deliver.ranges]
+        if self.settles:
+            for first, end in ranges:
+                self.settlements.outstanding.add(first, end)
+        if self.closed:
+            self.settlements.release(ranges)
+            return
+        try:
+            decoded = Decoded(deliver.block, offset, deliver.append_time, self.session.core.settings.serializers)
+        except TocsinError as error:
+            self.settlements.nack(ranges, None, f"unreadable: {error}")
+            return
+        size = len(deliver.block)
+        for start, end, count, flags in deliver.ranges:
+            for first, last in self._news(offset + start, offset + end):
+                run = Run(self, decoded, first - offset, last - offset, count, bool(flags & REDELIVERED))
+                run.size, size = size, 0
+                self._put(run)
+        self.notify()
+
+    def _news(self, first: int, end: int) -> list[Range]:
+        """What of a range the application is to see: a browse that goes on after a reconnect begins anew."""
+        self.position = end
+        if self.spec.mode != "browse":
+            return [(first, end)]
+        news = self.browsed.missing(first, end)
+        self.browsed.add(first, end)
+        return news
+
+    def _put(self, run: Run) -> None:
+        self.buffered += run.end - run.next
+        self.buffered_bytes += run.size
+        buffer = self.buffer
+        buffer.append(run)
+        if not self.gate:
+            return
+        # What is redelivered after recover() must come before later messages that were under way already.
+        index = len(buffer) - 1
+        while index and _comes_before(run, buffer[index - 1]):
+            buffer[index] = buffer[index - 1]
+            index -= 1
+        buffer[index] = run
+
+    def on_settled(self, number: int) -> None:
+        self.settlements.confirm(number)
+        if self.gate and self.settlements.confirmed >= self.gate:
+            self.gate = 0
+            self.notify()
+        if self.draining and self.settlements.is_clear:
+            self.session.drop_consumer(self)
+
+    def on_end(self, error: TocsinError | None) -> None:
+        """The server has ended the consumer."""
+        self.ended = True
+        self.error = error
+        self.ready = False
+        self.notify()
+
+    # Credit.
+
+    @property
+    def unseen(self) -> int:
+        current = self.current
+        return self.buffered + (current.end - current.next if current is not None else 0)
+
+    def raise_credit(self) -> None:
+        """Lets the server send more when about half of what it may send has been used."""
+        if not self.ready or self.closed or self.ended:
+            return
+        prefetch = self.spec.prefetch
+        messages = self.granted - self.received + self.unseen
+        size = self.granted_bytes - self.received_bytes + self.buffered_bytes
+        if prefetch and (messages <= prefetch // 2 or size <= CONSUMER_BUFFER_BYTES // 2):
+            self._grant(max(self.granted, self.received + prefetch - self.unseen))
+
+    def _grant(self, messages: int) -> None:
+        self.granted = messages
+        self.granted_bytes = self.received_bytes + max(0, CONSUMER_BUFFER_BYTES - self.buffered_bytes)
+        frame = write_credit(self.session.number, Credit(self.number, self.granted, self.granted_bytes))
+        self.session.core.output.append(frame)
+
+    # Settling, as messages and sessions ask for it.
+
+    def acknowledge_one(self, run: Run, index: int) -> None:
+        with self.session.core.port.lock:
+            if self._mark_settled(run, index):
+                offset = run.decoded.offset + index
+                self.settlements.to_acknowledge.add(offset, offset + 1)
+                self.session.core.keep_acknowledging(self)
+            self.session.core.port.flush()
+
+    def give_back(self, run: Run, index: int, delay: float | None, reason: str) -> None:
+        delay_ms = None if delay is None else max(0, round(delay * 1000))
+        with self.session.core.port.lock:
+            if self._mark_settled(run, index):
+                offset = run.decoded.offset + index
+                self.settlements.flush()
+                self.settlements.nack([(offset, offset + 1)], delay_ms, reason)
+            self.session.core.port.flush()
+
+    def renew_one(self, run: Run, index: int) -> None:
+        with self.session.core.port.lock:
+            self._check_settling()
+            offset = run.decoded.offset + index
+            self.settlements.renew([(offset, offset + 1)])
+            self.session.core.port.flush()
+
+    def _mark_settled(self, run: Run, index: int) -> bool:
+        """False when this very delivery was settled before."""
+        self._check_settling()
+        if run.settled is None:
+            run.settled = set()
+        offset = run.decoded.offset + index
+        if index in run.settled or index < run.acked or offset not in self.settlements.outstanding:
+            return False
+        run.settled.add(index)
+        return True
+
+    def _check_settling(self) -> None:
+        if not self.settles:
+            raise IllegalState("Messages of a browser or a replay are not locked, so there is nothing to settle.")
+        self.session.check_open()
+
+    def not_handed_out(self) -> list[Range]:
+        runs = [run for run in (self.current, *self.buffer) if run is not None and run.next < run.end]
+        return [(run.first_offset, run.end_offset) for run in runs]
+
+    def clear_buffer(self) -> None:
+        self.buffer.clear()
+        self.buffered = self.buffered_bytes = 0
+        if self.current is not None:
+            self.current.end = self.current.next
+        self.current = None
+        self.attention = True
+
+    def let_go(self, acknowledge: bool, count: bool = True) -> None:
+        """Settles everything: what the application has is acknowledged or given back, the rest was never seen."""
+        settlements = self.settlements
+        unseen = self.not_handed_out()
+        if self.automatic and acknowledge and self.current is not None:
+            self.current.done = self.current.next
+        settlements.flush()
+        if self.settles:
+            settlements.release(unseen)
+            if count:
+                settlements.nack(list(settlements.outstanding), 0, "")
+        self.clear_buffer()
+
+    def recover(self) -> None:
+        """Everything that was handed out and not acknowledged comes again, in its old order, before anything else."""
+        self.let_go(acknowledge=False)
+        self.gate = self.settlements.number if self.settlements.unconfirmed else 0
+        self.raise_credit()
+
+    # Resume.
+
+    def lost(self) -> None:
+        self.ready = False
+        self.attention = True
+
+    def reopened(self, kept: Iterable[Range] | None) -> None:
+        """The server has opened the consumer on this connection; `kept` are the messages that are still ours."""
+        self.ready = True
+        self.opened.finish()
+        if kept is not None and self.settles:
+            ours = RangeSet(kept)
+            self._keep_only(ours)
+            self.settlements.repeat(ours)
+        if self.gate and self.settlements.confirmed >= self.gate:
+            self.gate = 0
+        self.raise_credit()
+        self.notify()
+
+    def _keep_only(self, ours: RangeSet) -> None:
+        current = self.current
+        left = [] if current is None else [current.part(current.next, current.end)]
+        if current is not None:
+            current.end = current.next
+            self.attention = True
+        runs = [*left, *self.buffer]
+        self.buffer.clear()
+        self.buffered = self.buffered_bytes = 0
+        for run in runs:
+            base = run.decoded.offset
+            for first, end in ours.within(run.first_offset, run.end_offset):
+                self._put(run.part(first - base, end - base))
+
+    def fail(self, error: TocsinError) -> None:
+        self.ready = False
+        self.ended = True
+        self.error = error
+        self.opened.fail(error)
+        self.clear_buffer()
+        self.settlements.fail(error)
+        if self.waiter is not None:
+            waiter, self.waiter = self.waiter, None
+            waiter.finish()
+
+
+def _comes_before(run: Run, other: Run) -> bool:
+    return (
+        run.decoded.offset + run.start < other.decoded.offset + other.start
+        and run.decoded.block.priority >= other.decoded.block.priority
+    )

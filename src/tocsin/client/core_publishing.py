@@ -1,0 +1,202 @@
+"""Publishing: the way of batches from an application to their confirmation, one lane per session and destination.
+
+All producers of a session that send to one destination share its lane, because sequences count per session and
+destination. Nothing waits on an idle lane: a batch leaves at once when none is in flight. While one is in flight the
+open batch grows, until a confirmation arrives or it is full.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from tocsin.client.batching import Batch, BatchKey, Extra, Stamp
+from tocsin.client.pending import Pending
+from tocsin.model.destination import Destination
+from tocsin.model.errors import ConnectionFailed, TocsinError, from_code
+from tocsin.model.limits import CLIENT_BATCH_BYTES, PRODUCER_WINDOW_BATCHES
+from tocsin.wire.frames import Confirm, Publish, write_publish
+
+if TYPE_CHECKING:
+    from tocsin.client.core_sessions import SessionState
+
+WAITING_BYTES_MAX = 4 * CLIENT_BATCH_BYTES
+WAITING_BATCHES_MAX = 64
+"""What may wait in a lane before those who send are held back."""
+
+
+class Lane:
+    """One wire producer: batches that wait, batches in flight, sequences and credit."""
+
+    __slots__ = (
+        "confirmed", "credit", "destination", "doomed", "inflight", "next_sequence", "number", "opened", "ready",
+        "refusal", "room", "sent_bytes", "session", "users", "waiting", "waiting_bytes",
+    )  # fmt: skip
+
+    def __init__(self, session: SessionState, number: int, destination: Destination) -> None:
+        self.session = session
+        self.number = number
+        self.destination = destination
+        self.users = 0
+        self.opened = Pending()
+        # The server knows the producer on the connection of now, and accepts blocks.
+        self.ready = False
+        self.waiting: deque[Batch] = deque()
+        self.waiting_bytes = 0
+        self.inflight: deque[Batch] = deque()
+        # After a refusal: in flight, and sure to be refused too. Nothing is sent until their refusals are in.
+        self.doomed: deque[Batch] = deque()
+        self.refusal: TocsinError | None = None
+        self.next_sequence = 1
+        self.confirmed = 0
+        self.credit = 0
+        self.sent_bytes = 0
+        self.room: list[Pending] = []
+
+    def add(self, key: BatchKey, body: Any, size: int, time: int, extra: Extra | None) -> tuple[Batch, int]:
+        """Puts one message into the open batch, which is sent at once when nothing is in flight."""
+        waiting = self.waiting
+        if waiting and waiting[-1].takes(key, extra):
+            batch = waiting[-1]
+        else:
+            batch = Batch(key)
+            waiting.append(batch)
+        row = batch.add(body, size, time, extra)
+        self.waiting_bytes += size
+        if not self.inflight or batch.is_full or len(waiting) > 1:
+            self.pump()
+        return batch, row
+
+    def add_batch(self, batch: Batch) -> None:
+        self.waiting.append(batch)
+        self.waiting_bytes += batch.size
+        self.pump()
+
+    def pump(self, confirmed: bool = False) -> None:
+        """Sends what may be sent now; the open batch too when nothing is in flight or something was confirmed."""
+        while self.waiting and self.ready and not self.doomed and len(self.inflight) < PRODUCER_WINDOW_BATCHES:
+            batch = self.waiting[0]
+            is_open = len(self.waiting) == 1 and not batch.closed and not batch.is_full
+            if is_open and self.inflight and not confirmed:
+                break
+            if not self._seal(batch):
+                break
+            self.waiting.popleft()
+            self.waiting_bytes -= batch.size
+            self._send(batch)
+        if self.room and self.has_room:
+            waiters, self.room = self.room, []
+            for waiter in waiters:
+                waiter.finish()
+
+    def _seal(self, batch: Batch) -> bool:
+        """Encodes the batch; False when the credit does not allow to send it yet."""
+        unconfirmed_from = self.inflight[0].first_sequence if self.inflight else self.next_sequence
+        stamp = self.stamp
+        if batch.block is None:
+            try:
+                batch.seal(self.destination, stamp, self.next_sequence, unconfirmed_from)
+            except TocsinError as error:
+                # Checked on the way in; what slipped through fails alone and does not block the lane.
+                self.waiting.popleft()
+                self.waiting_bytes -= batch.size
+                batch.pending.fail(error)
+                return False
+        elif batch.first_sequence != self.next_sequence or batch.stamp != stamp:
+            batch.restamp(stamp, self.next_sequence, unconfirmed_from)
+        assert batch.block is not None
+        return not self.inflight or self.sent_bytes + len(batch.block) <= self.credit
+
+    def _send(self, batch: Batch) -> None:
+        assert batch.block is not None
+        self.next_sequence = batch.first_sequence + len(batch)
+        self.sent_bytes += len(batch.block)
+        self.inflight.append(batch)
+        self.session.core.output += write_publish(self.session.number, Publish(self.number, batch.block))
+
+    @property
+    def stamp(self) -> Stamp:
+        return Stamp(self.session.core.connection_id, self.session.producer_id, self.session.epoch)
+
+    @property
+    def has_room(self) -> bool:
+        return self.waiting_bytes < WAITING_BYTES_MAX and len(self.waiting) < WAITING_BATCHES_MAX
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the destination holds this lane back: unconfirmed batches, and no credit for another."""
+        return bool(self.inflight) and self.sent_bytes >= self.credit
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.waiting or self.inflight or self.doomed)
+
+    def when_room(self) -> Pending | None:
+        """None when more may be added now."""
+        if self.has_room:
+            return None
+        pending = Pending()
+        self.room.append(pending)
+        return pending
+
+    def last_unconfirmed(self) -> Batch | None:
+        """The batch whose confirmation means that everything was confirmed."""
+        for batches in (self.waiting, self.inflight, self.doomed):
+            if batches:
+                return batches[-1]
+        return None
+
+    def on_confirm(self, confirm: Confirm) -> None:
+        self.credit = max(self.credit, confirm.credit)
+        self.confirm_up_to(confirm.sequence)
+        self.pump(confirmed=True)
+
+    def confirm_up_to(self, sequence: int) -> None:
+        inflight = self.inflight
+        while inflight and inflight[0].last_sequence <= sequence:
+            inflight.popleft().pending.finish()
+        self.confirmed = max(self.confirmed, sequence)
+
+    def on_refused(self, fields: dict[str, Any]) -> None:
+        """These were not stored, nor is anything behind them; their sequences will be used again."""
+        error = from_code(fields.get("code", 1), fields.get("text", "The server refused the message."))
+        first, last = fields["first"], fields["last"]
+        if not self.doomed:
+            self.refusal = error
+            while self.inflight and self.inflight[-1].first_sequence >= first:
+                self.doomed.appendleft(self.inflight.pop())
+            if self.doomed:
+                self.next_sequence = self.doomed[0].first_sequence
+        while self.doomed and self.doomed[0].last_sequence <= last:
+            self.doomed.popleft().pending.fail(error)
+        self.pump(confirmed=True)
+
+    def open_again(self, reply: dict[str, Any]) -> None:
+        """The server has opened the producer on this connection: what it has stored is confirmed, the rest is sent again."""
+        refusal = self.refusal or ConnectionFailed("The connection was lost while the server refused messages.")
+        while self.doomed:
+            self.doomed.popleft().pending.fail(refusal)
+        self.refusal = None
+        last = reply.get("last_sequence", 0)
+        self.confirm_up_to(last)
+        self.credit = reply.get("credit", 0)
+        self.sent_bytes = 0
+        again, self.inflight = self.inflight, deque()
+        self.next_sequence = again[0].first_sequence if again else max(self.next_sequence, last + 1)
+        self.waiting.extendleft(reversed(again))
+        self.waiting_bytes += sum(batch.size for batch in again)
+        self.ready = True
+        self.opened.finish()
+        self.pump()
+
+    def fail(self, error: TocsinError) -> None:
+        """Ends everything that was under way."""
+        self.ready = False
+        self.opened.fail(error)
+        for batches in (self.doomed, self.inflight, self.waiting):
+            while batches:
+                batches.popleft().pending.fail(error)
+        self.waiting_bytes = 0
+        waiters, self.room = self.room, []
+        for waiter in waiters:
+            waiter.fail(error)

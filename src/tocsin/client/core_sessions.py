@@ -1,0 +1,274 @@
+"""Sessions as the core sees them: their lanes and consumers, and how they are opened, now and after a reconnect."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
+from tocsin.client.core_publishing import Lane
+from tocsin.client.pending import Pending, finished
+from tocsin.model.destination import Destination
+from tocsin.model.errors import IllegalState, TocsinError
+from tocsin.model.identity import NO_ID
+from tocsin.model.limits import (
+    CONSUMER_BUFFER_BYTES,
+    CONSUMERS_PER_SESSION_MAX,
+    PRODUCERS_PER_SESSION_MAX,
+)
+from tocsin.model.ranges import Range
+
+if TYPE_CHECKING:
+    from tocsin.client.core import Core
+
+Fields = dict[str, Any]
+
+
+class SessionState:
+    """One wire session: a producer id, lanes by destination, consumers, and work for its one thread."""
+
+    __slots__ = (
+        "ack", "closed", "consumers", "core", "epoch", "failure", "jobs", "lanes", "number", "opened", "producer_id",
+        "ready", "worker",
+    )  # fmt: skip
+
+    def __init__(self, core: Core, number: int, ack: str) -> None:
+        self.core = core
+        self.number = number
+        self.ack = ack
+        self.producer_id: bytes = NO_ID
+        self.epoch = 0
+        self.opened = Pending()
+        self.ready = False
+        self.closed = False
+        self.failure: TocsinError | None = None
+        self.lanes: dict[Destination, Lane] = {}
+        self.consumers: list[ConsumerState] = []
+        # Listener calls and completion callbacks, one at a time and in order.
+        self.jobs: deque[Callable[[], object]] = deque()
+        self.worker: Pending | None = None
+
+    def check_open(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if self.closed:
+            raise IllegalState("The session is closed; open another one with connection.session().")
+        self.core.check_open()
+
+    # Opening.
+
+    def open(self) -> None:
+        """Asks the server for the session; also after a reconnect, with the producer id it had."""
+        fields: Fields = {"session": self.number}
+        if self.producer_id != NO_ID:
+            fields |= {"producer_id": self.producer_id, "epoch": self.epoch}
+        self.core.ask(self.number, "session.open", fields, self._on_opened)
+
+    def _on_opened(self, reply: Fields, error: TocsinError | None) -> None:
+        if error is not None:
+            self.fail(error)
+            return
+        self.producer_id = reply["producer_id"]
+        self.epoch = reply["epoch"]
+        self.ready = True
+        self.opened.finish()
+        for lane in list(self.lanes.values()):
+            self._open_lane(lane)
+        for consumer in list(self.consumers):
+            self._open_consumer(consumer)
+
+    def lane(self, destination: Destination) -> Lane:
+        """The way to a destination, opened when it is not."""
+        lane = self.lanes.get(destination)
+        if lane is None:
+            if len(self.lanes) >= PRODUCERS_PER_SESSION_MAX:
+                self._drop_idle_lanes()
+            lane = self.lanes[destination] = Lane(self, self.core.next_number(), destination)
+            self.core.lanes[lane.number] = lane
+            if self.ready:
+                self._open_lane(lane)
+        return lane
+
+    def _open_lane(self, lane: Lane) -> None:
+        fields = {"producer": lane.number, "destination": str(lane.destination)}
+        self.core.ask(self.number, "producer.open", fields, partial(self._on_lane_opened, lane))
+
+    def _on_lane_opened(self, lane: Lane, reply: Fields, error: TocsinError | None) -> None:
+        if error is None:
+            lane.open_again(reply)
+            return
+        self._forget_lane(lane)
+        lane.fail(error)
+
+    def _forget_lane(self, lane: Lane) -> None:
+        self.core.lanes.pop(lane.number, None)
+        self.lanes.pop(lane.destination, None)
+
+    def _drop_idle_lanes(self) -> None:
+        for lane in [lane for lane in self.lanes.values() if not lane.users and lane.is_idle]:
+            self.close_lane(lane)
+        if len(self.lanes) >= PRODUCERS_PER_SESSION_MAX:
+            raise IllegalState(
+                f"The session sends to {PRODUCERS_PER_SESSION_MAX} destinations at once, which is the most; "
+                "close producers or use another session."
+            )
+
+    def close_lane(self, lane: Lane) -> Pending:
+        """After the last confirmation: the server may forget what it keeps against duplicates."""
+        self._forget_lane(lane)
+        if not lane.ready:
+            return finished()
+        return self.core.request(self.number, "producer.close", {"producer": lane.number})
+
+    def consumer(self, spec: ConsumerSpec) -> ConsumerState:
+        if len(self.consumers) >= CONSUMERS_PER_SESSION_MAX:
+            raise IllegalState(f"A session has {CONSUMERS_PER_SESSION_MAX} consumers at most; close some.")
+        consumer = ConsumerState(self, self.core.next_number(), spec)
+        self.consumers.append(consumer)
+        self.core.consumers[consumer.number] = consumer
+        if self.ready:
+            self._open_consumer(consumer)
+        return consumer
+
+    def _open_consumer(self, consumer: ConsumerState) -> None:
+        if consumer.ended:
+            return
+        consumer.received = consumer.received_bytes = 0
+        consumer.granted = max(0, consumer.spec.prefetch - consumer.unseen)
+        consumer.granted_bytes = max(0, CONSUMER_BUFFER_BYTES - consumer.buffered_bytes)
+        fields = _open_fields(consumer)
+        self.core.ask(self.number, "consumer.open", fields, partial(self._on_consumer_opened, consumer))
+
+    def _on_consumer_opened(self, consumer: ConsumerState, reply: Fields, error: TocsinError | None) -> None:
+        if error is None:
+            consumer.reopened(_pairs(reply.get("kept")))
+            return
+        was_open = consumer.opened.done
+        self._forget_consumer(consumer)
+        consumer.fail(error)
+        if was_open:
+            self.core.tell(error)
+
+    def _forget_consumer(self, consumer: ConsumerState) -> None:
+        self.core.consumers.pop(consumer.number, None)
+        self.core.lively.discard(consumer)
+        if consumer in self.consumers:
+            self.consumers.remove(consumer)
+
+    def drop_consumer(self, consumer: ConsumerState) -> Pending:
+        """Ends a consumer at the server; everything it had is settled."""
+        self._forget_consumer(consumer)
+        if not consumer.ready:
+            return finished()
+        consumer.ready = False
+        return self.core.request(self.number, "consumer.close", {"consumer": consumer.number})
+
+    # What all consumers of the session do together.
+
+    def acknowledge_all(self) -> None:
+        """Everything that the session has handed out so far, whichever consumer it came from."""
+        with self.core.port.lock:
+            self.check_open()
+            for consumer in self.consumers:
+                if consumer.settles:
+                    settlements = consumer.settlements
+                    settlements.flush()
+                    seen = type(settlements.outstanding)(settlements.outstanding)
+                    for first, end in consumer.not_handed_out():
+                        seen.remove(first, end)
+                    for first, end in seen:
+                        settlements.to_acknowledge.add(first, end)
+                    if consumer.current is not None:
+                        consumer.current.acked = max(consumer.current.acked, consumer.current.next)
+                    settlements.flush()
+            self.core.port.flush()
+
+    # Work for the session's thread.
+
+    def listener_ready(self) -> None:
+        """A consumer with a listener has something to hand out."""
+        self.wake_worker()
+
+    def add_job(self, job: Callable[[], object]) -> None:
+        self.jobs.append(job)
+        self.wake_worker()
+
+    def wake_worker(self) -> None:
+        if self.worker is not None:
+            worker, self.worker = self.worker, None
+            worker.finish()
+
+    def listeners(self) -> list[ConsumerState]:
+        return [consumer for consumer in self.consumers if consumer.listening]
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.jobs) or any(consumer.has_something for consumer in self.listeners())
+
+    def when_work(self) -> Pending:
+        """Done when there is a job or a message for a listener, or the session is over."""
+        if self.has_work or self.closed or self.failure is not None:
+            return finished()
+        for consumer in self.listeners():
+            if not consumer.lazy:
+                consumer.settlements.flush()
+            consumer.raise_credit()
+        if self.worker is None:
+            self.worker = Pending()
+        return self.worker
+
+    # The end of the connection, for now or for good.
+
+    def lost(self) -> None:
+        self.ready = False
+        for lane in self.lanes.values():
+            lane.ready = False
+        for consumer in self.consumers:
+            consumer.lost()
+
+    def fail(self, error: TocsinError) -> None:
+        self.failure = error
+        self.ready = False
+        self.opened.fail(error)
+        for lane in list(self.lanes.values()):
+            lane.fail(error)
+        for consumer in list(self.consumers):
+            consumer.fail(error)
+        self.wake_worker()
+
+
+def _open_fields(consumer: ConsumerState) -> Fields:
+    spec = consumer.spec
+    fields: Fields = {
+        "consumer": consumer.number,
+        "destination": str(spec.destination),
+        "mode": spec.mode,
+        "messages": consumer.granted,
+        "bytes": consumer.granted_bytes,
+    }
+    optional = {
+        "selector": spec.selector,
+        "no_local": spec.no_local,
+        "subscription": spec.subscription,
+        "durable": spec.durable,
+        "shared": spec.shared,
+        "start": spec.start,
+    }
+    fields |= {name: value for name, value in optional.items() if value}
+    if not consumer.opened.done:
+        return fields
+    if spec.mode == "replay" and consumer.position is not None:
+        fields["start"] = {"offset": consumer.position}
+    elif consumer.settles:
+        fields["held"] = [number for pair in consumer.settlements.held() for number in pair]
+    return fields
+
+
+def _pairs(kept: list[Any] | None) -> list[Range] | None:
+    if kept is None:
+        return None
+    if kept and isinstance(kept[0], list):
+        return [(first, end) for first, end in kept]
+    return list(zip(kept[::2], kept[1::2], strict=True))

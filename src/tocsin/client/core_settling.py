@@ -1,0 +1,161 @@
+"""Settling: what the client has locked at the server, and what it has said about it.
+
+`outstanding` are the offsets that are locked for this consumer and not settled. A settlement is repeated after a
+reconnect until the server has said that it is durable.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from tocsin.client.pending import Pending, finished
+from tocsin.model.errors import TocsinError
+from tocsin.model.ranges import Range, RangeSet
+from tocsin.wire.frames import Outcome, Settle, write_settle
+
+if TYPE_CHECKING:
+    from tocsin.client.core_consuming import ConsumerState
+
+RANGES_PER_FRAME = 4_096
+
+
+class Settlements:
+    """Of one consumer."""
+
+    __slots__ = ("confirmed", "consumer", "number", "outstanding", "to_acknowledge", "unconfirmed", "waiters")
+
+    def __init__(self, consumer: ConsumerState) -> None:
+        self.consumer = consumer
+        self.outstanding = RangeSet()
+        self.to_acknowledge = RangeSet()
+        self.number = 0
+        self.confirmed = 0
+        self.unconfirmed: deque[Settle] = deque()
+        self.waiters: list[tuple[int, Pending]] = []
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something is to be acknowledged that no flush has seen yet."""
+        return bool(self.to_acknowledge)
+
+    @property
+    def is_clear(self) -> bool:
+        return not self.outstanding and not self.to_acknowledge and not self.unconfirmed
+
+    def collect(self) -> bool:
+        """Takes over what automatic mode has acknowledged in the current run."""
+        run = self.consumer.current
+        if run is None or not self.consumer.automatic:
+            return False
+        done = run.done
+        if done <= run.acked:
+            return False
+        base = run.decoded.offset
+        ranges = RangeSet([(base + run.acked, base + done)])
+        for index in run.settled or ():
+            ranges.remove(base + index, base + index + 1)
+        for first, end in ranges:
+            self.to_acknowledge.add(first, end)
+        run.acked = done
+        return True
+
+    def flush(self) -> bool:
+        """Sends all acknowledgements as ranges; says whether there were any."""
+        self.collect()
+        if not self.to_acknowledge:
+            return False
+        ranges = list(self.to_acknowledge)
+        self.to_acknowledge.clear()
+        self._settle(Outcome.ACKNOWLEDGE, ranges)
+        return True
+
+    def nack(self, ranges: list[Range], delay_ms: int | None, reason: str) -> None:
+        self._settle(Outcome.NACK, ranges, delay_ms, reason)
+
+    def release(self, ranges: list[Range]) -> None:
+        if self.consumer.settles:
+            self._settle(Outcome.RELEASE, ranges)
+
+    def renew(self, ranges: list[Range]) -> None:
+        """Not repeated and not waited for: the next renewal comes anyway."""
+        if self.consumer.ready and ranges:
+            for start in range(0, len(ranges), RANGES_PER_FRAME):
+                self._write(Settle(self.consumer.number, Outcome.RENEW, self._next(), _part(ranges, start)))
+
+    def _settle(
+        self, outcome: Outcome, ranges: list[Range], delay_ms: int | None = None, reason: str = ""
+    ) -> None:
+        for start in range(0, len(ranges), RANGES_PER_FRAME):
+            part = _part(ranges, start)
+            for first, end in part:
+                self.outstanding.remove(first, end)
+            settle = Settle(self.consumer.number, outcome, self._next(), part, delay_ms, reason)
+            self.unconfirmed.append(settle)
+            if self.consumer.ready:
+                self._write(settle)
+
+    def _next(self) -> int:
+        self.number += 1
+        return self.number
+
+    def _write(self, settle: Settle) -> None:
+        session = self.consumer.session
+        session.core.output.append(write_settle(session.number, settle))
+
+    def confirm(self, number: int) -> None:
+        """Everything up to this number is durable."""
+        self.confirmed = max(self.confirmed, number)
+        while self.unconfirmed and self.unconfirmed[0].number <= number:
+            self.unconfirmed.popleft()
+        self._tell_waiters()
+
+    def _tell_waiters(self) -> None:
+        oldest = self.unconfirmed[0].number if self.unconfirmed else self.number + 1
+        done = [waiter for number, waiter in self.waiters if number < oldest]
+        self.waiters = [(number, waiter) for number, waiter in self.waiters if number >= oldest]
+        for waiter in done:
+            waiter.finish()
+
+    def when_durable(self) -> Pending:
+        """Done when everything settled so far is durable."""
+        if not self.unconfirmed:
+            return finished()
+        pending = Pending()
+        self.waiters.append((self.unconfirmed[-1].number, pending))
+        return pending
+
+    def held(self) -> RangeSet:
+        """What the client has received and not settled durably."""
+        held = RangeSet(self.outstanding)
+        for settle in self.unconfirmed:
+            for first, end in settle.ranges:
+                held.add(first, end)
+        return held
+
+    def repeat(self, ours: RangeSet) -> None:
+        """After a reconnect: says again what is not durable, for what is still locked for this consumer."""
+        self.outstanding = RangeSet(
+            part for first, end in self.outstanding for part in ours.within(first, end)
+        )
+        again, self.unconfirmed = self.unconfirmed, deque()
+        for settle in again:
+            settle.ranges = [part for first, end in settle.ranges for part in ours.within(first, end)]
+            if settle.ranges:
+                self.unconfirmed.append(settle)
+                self._write(settle)
+        if not self.unconfirmed:
+            self.confirmed = self.number
+        self._tell_waiters()
+
+    def fail(self, error: TocsinError) -> None:
+        self.outstanding.clear()
+        self.to_acknowledge.clear()
+        self.unconfirmed.clear()
+        waiters, self.waiters = self.waiters, []
+        for _, waiter in waiters:
+            waiter.fail(error)
+
+
+def _part(ranges: list[Range], start: int) -> list[Range]:
+    return ranges[start : start + RANGES_PER_FRAME]

@@ -1,0 +1,241 @@
+"""Messages as they were delivered: a block decoded once, runs of messages within it, and the objects handed out.
+
+A run is a row of neighbours that came with the same delivery count. Two plain integers are all that moves per message:
+
+    start          done            next            end
+      |  acknowledged |  handed out  |  not seen yet |
+
+In automatic mode the application's demand for the next message sets `done`; whoever flushes turns [acked, done) into
+one range. No lock is needed for that, because each integer has one writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tocsin.model.batch import FLAG_NO_MESSAGE_ID, Block, BodyKind, Column
+from tocsin.model.bodies import Serializers, decode_body
+from tocsin.model.columns import column_values, raw_values, typed_values
+from tocsin.model.destination import TEMPORARY_PREFIX, Destination, parse_destination
+from tocsin.model.errors import InvalidDestination, MessageNotWriteable
+from tocsin.model.message import MODE_WORDS, Message, correlation_from_text, message_id
+from tocsin.model.properties import DELIVERY_COUNT, GROUP_ID, GROUP_SEQUENCE, Properties
+from tocsin.model.values import Bytes, Int
+
+if TYPE_CHECKING:
+    from tocsin.client.core_consuming import ConsumerState
+
+
+class Decoded:
+    """A delivered block, each column decoded when first asked for and shared by all its messages."""
+
+    __slots__ = ("_columns", "_properties", "append_time", "block", "bodies", "destination", "offset", "serializers")
+
+    def __init__(self, data: Bytes, offset: int, append_time: int, serializers: Serializers) -> None:
+        self.block = block = Block(data)
+        self.offset = offset
+        self.append_time = append_time
+        self.serializers = serializers
+        self.bodies = _bodies(block)
+        name = block.destination
+        self.destination = Destination(block.destination_kind, name, name.startswith(TEMPORARY_PREFIX))
+        self._columns: dict[Column, list[Any] | None] = {}
+        self._properties: list[tuple[str, list[Any]]] | None = None
+
+    def value(self, column: Column, index: int) -> Any:
+        if column not in self._columns:
+            self._columns[column] = column_values(self.block, column)
+        values = self._columns[column]
+        return None if values is None else values[index]
+
+    def timestamp(self, index: int) -> int:
+        base = self.block.base_timestamp
+        return base + (self.value(Column.TIMESTAMP, index) or 0) if base else 0
+
+    def expiration(self, index: int) -> int:
+        return self.value(Column.EXPIRY, index) or 0 if self.block.earliest_expiry else 0
+
+    def properties(self, index: int) -> dict[str, Any]:
+        if self._properties is None:
+            count = self.block.count
+            columns = self.block.properties()
+            self._properties = [(column.name, typed_values(column, count)) for column in columns]
+        found = {name: values[index] for name, values in self._properties if values[index] is not None}
+        if (group := self.value(Column.GROUP_ID, index)) is not None:
+            found[GROUP_ID] = group
+        if (sequence := self.value(Column.GROUP_SEQUENCE, index)) is not None:
+            found[GROUP_SEQUENCE] = Int(sequence)
+        return found
+
+
+def _bodies(block: Block) -> list[Any]:
+    """One slice per message; text of ASCII characters is decoded as a whole before it is sliced."""
+    column = block.column(Column.BODY)
+    if column is None or column.offsets is None:
+        return [None] * block.count
+    if block.body_kind is not BodyKind.TEXT:
+        return raw_values(column, block.count)
+    ends = column.offsets.tolist()
+    text = str(column.data, "utf-8")
+    if len(text) == len(column.data):
+        return list(map(text.__getitem__, map(slice, ends, ends[1:])))
+    data = bytes(column.data)
+    return [data[start:end].decode() for start, end in zip(ends, ends[1:], strict=False)]
+
+
+class Run:
+    """Neighbouring messages of one block, delivered to one consumer with one delivery count."""
+
+    __slots__ = (
+        "acked", "bodies", "consumer", "count", "decoded", "done", "end", "next", "plain", "redelivered", "settled",
+        "size", "start",
+    )  # fmt: skip
+
+    def __init__(
+        self, consumer: ConsumerState, decoded: Decoded, start: int, end: int, count: int, redelivered: bool
+    ) -> None:
+        self.consumer = consumer
+        self.decoded = decoded
+        self.start = self.next = self.done = self.acked = start
+        self.end = end
+        self.count = count
+        self.redelivered = redelivered
+        self.bodies = decoded.bodies
+        self.plain = decoded.block.body_kind in (BodyKind.TEXT, BodyKind.BYTES, BodyKind.EMPTY)
+        # Messages that were settled one by one; their objects may still be around when the same offset comes again.
+        self.settled: set[int] | None = None
+        # Bytes of the block that count against the consumer's buffer until this run is taken out of it.
+        self.size = 0
+
+    @property
+    def first_offset(self) -> int:
+        """Of the first message not handed out."""
+        return self.decoded.offset + self.next
+
+    @property
+    def end_offset(self) -> int:
+        return self.decoded.offset + self.end
+
+    def part(self, start: int, end: int) -> Run:
+        """A run of some of the messages not handed out."""
+        return Run(self.consumer, self.decoded, start, end, self.count, self.redelivered)
+
+
+class ReceivedMessage(Message):
+    """A message from the server: read-only until its body or its properties are cleared."""
+
+    __slots__ = ("_index", "_run")
+
+    def __init__(self, run: Run, index: int) -> None:
+        self._fields = None
+        self._run = run
+        self._index = index
+
+    @property
+    def body(self) -> Any:
+        if self._fields is None and self._run.plain:
+            return self._run.bodies[self._index]
+        return self._body()
+
+    @body.setter
+    def body(self, value: Any) -> None:
+        if self._fields is None or "body" not in self._fields:
+            raise MessageNotWriteable("The body of a received message is read-only; call clear_body() first.")
+        self._fields["body"] = value
+
+    def _body(self) -> Any:
+        fields = self._fields
+        if fields is not None:
+            if "body" in fields:
+                return fields["body"]
+            if "original body" in fields:
+                return fields["original body"]
+        decoded = self._run.decoded
+        if self._run.plain:
+            return self._run.bodies[self._index]
+        body = decode_body(decoded.block.body_kind, self._run.bodies[self._index], decoded.serializers)
+        # Kept, because a stream has a position.
+        self._set("original body", body)
+        return body
+
+    def _original(self, name: str) -> Any:
+        look_up = _LOOK_UP.get(name)
+        return None if look_up is None else look_up(self._run, self._index)
+
+    @property
+    def properties(self) -> Properties:
+        if self._fields is not None and "properties" in self._fields:
+            return self._fields["properties"]  # type: ignore[no-any-return]
+        values = self._run.decoded.properties(self._index)
+        values[DELIVERY_COUNT] = Int(self._run.count)
+        made = Properties.received(values)
+        self._set("properties", made)
+        return made
+
+    def ack(self) -> None:
+        self._run.consumer.acknowledge_one(self._run, self._index)
+
+    def acknowledge(self) -> None:
+        self._run.consumer.session.acknowledge_all()
+
+    def nack(self, delay: float | None = None, reason: str = "") -> None:
+        self._run.consumer.give_back(self._run, self._index, delay, reason)
+
+    def renew(self) -> None:
+        self._run.consumer.renew_one(self._run, self._index)
+
+
+def _id(run: Run, index: int) -> str | None:
+    block = run.decoded.block
+    if block.flags & FLAG_NO_MESSAGE_ID:
+        return None
+    return message_id(block.producer_id, block.first_sequence + index)
+
+
+def _correlation_id(run: Run, index: int) -> str | bytes | None:
+    text = run.decoded.value(Column.CORRELATION_ID, index)
+    return None if text is None else correlation_from_text(text)
+
+
+def _reply_to(run: Run, index: int) -> Destination | None:
+    text = run.decoded.value(Column.REPLY_TO, index)
+    if text is None:
+        return None
+    try:
+        return parse_destination(text)
+    except InvalidDestination:
+        return None
+
+
+def _key(run: Run, index: int) -> str | bytes | None:
+    raw: bytes | None = run.decoded.value(Column.KEY, index)
+    if raw is None:
+        return None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def _delivery_time(run: Run, index: int) -> int:
+    return run.decoded.block.delivery_time or run.decoded.timestamp(index)
+
+
+_LOOK_UP: dict[str, Callable[[Run, int], Any]] = {
+    "destination": lambda run, index: run.decoded.destination,
+    "id": _id,
+    "timestamp": lambda run, index: run.decoded.timestamp(index),
+    "correlation_id": _correlation_id,
+    "reply_to": _reply_to,
+    "type": lambda run, index: run.decoded.value(Column.TYPE, index),
+    "key": _key,
+    "delivery_mode": lambda run, index: MODE_WORDS[run.decoded.block.delivery_mode],
+    "priority": lambda run, index: run.decoded.block.priority,
+    "expiration": lambda run, index: run.decoded.expiration(index),
+    "delivery_time": _delivery_time,
+    "redelivered": lambda run, index: run.redelivered,
+    "delivery_count": lambda run, index: run.count,
+    "offset": lambda run, index: run.decoded.offset + index,
+    "append_time": lambda run, index: run.decoded.append_time,
+}

@@ -1,0 +1,57 @@
+"""From the arguments of connect() to settings; those given in the call win over those in the URL."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+from tocsin.client.settings import CONNECT_SECONDS, RECONNECT_SECONDS, Settings
+from tocsin.client.url import ServerUrl, parse_url
+from tocsin.model.bodies import NO_SERIALIZERS, Serializers
+from tocsin.model.errors import ConfigError
+from tocsin.model.limits import HEARTBEAT_SECONDS
+
+_NUMBERS = {
+    "heartbeat": HEARTBEAT_SECONDS,
+    "connect_timeout": CONNECT_SECONDS,
+    "reconnect_timeout": RECONNECT_SECONDS,
+}
+
+
+def make_settings(
+    url: str,
+    *,
+    user: str | None,
+    password: str | None,
+    client_id: str | None,
+    autostart: bool,
+    serializers: Serializers | None,
+    **numbers: float | None,
+) -> Settings:
+    parsed = parse_url(url)
+    given: dict[str, Any] = {}
+    for name, default in _NUMBERS.items():
+        number = numbers.get(name)
+        given[name] = float(number) if number is not None else parsed.numbers.get(name, default)
+    user = parsed.user if user is None else user
+    password = parsed.password if password is None else password
+    if user is not None and password is None:
+        raise ConfigError(f"The user {user!r} needs a password: connect(..., password=...), or user:password in the URL.")
+    return Settings(
+        url=parsed,
+        user=user,
+        password=password,
+        client_id=parsed.client_id if client_id is None else client_id,
+        autostart=autostart,
+        serializers=NO_SERIALIZERS if serializers is None else serializers,
+        **given,
+    )
+
+
+def tls_context(url: ServerUrl, given: ssl.SSLContext | bool | None) -> ssl.SSLContext | None:
+    """TLS with host names checked, unless a context of the application's own says otherwise."""
+    if isinstance(given, ssl.SSLContext):
+        return given
+    if given is False and url.tls:
+        raise ConfigError("The URL says tocsins://, which is TLS, and ssl=False says no TLS; change one of them.")
+    return ssl.create_default_context() if given or url.tls else None

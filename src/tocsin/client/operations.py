@@ -1,0 +1,271 @@
+"""What the API does, in steps that both shells drive: each yields what it waits for, and holds the lock only between.
+
+The core decides under the lock; a step ends before anything is waited for.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from tocsin.client.core import Core, Phase
+from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
+from tocsin.client.core_sessions import Fields, SessionState
+from tocsin.client.delivered import ReceivedMessage
+from tocsin.client.headers import as_destination
+from tocsin.client.pending import Steps
+from tocsin.model.destination import Destination, Kind, check_name
+from tocsin.model.errors import IllegalState, InvalidDestination, TocsinError
+from tocsin.model.limits import PREFETCH_DEFAULT, PREFETCH_MAX, SUBSCRIPTION_NAME_BYTES_MAX
+
+ACK_MODES = ("auto", "client", "dups_ok")
+STARTS = ("earliest", "latest")
+
+
+def request(core: Core, session: int, op: str, fields: Fields | None = None) -> Steps[Fields]:
+    with core.port.lock:
+        core.check_open()
+        pending = core.request(session, op, fields or {})
+        core.port.flush()
+    reply: Fields = yield pending
+    return reply
+
+
+def open_session(core: Core, ack: str, transacted: bool) -> Steps[SessionState]:
+    if transacted:
+        raise IllegalState("Transactions are not available in this release; leave transacted away.")
+    if ack not in ACK_MODES:
+        raise IllegalState(f"{ack!r} is no way to acknowledge; use one of {', '.join(ACK_MODES)}.")
+    with core.port.lock:
+        session = core.open_session(ack)
+        core.port.flush()
+    yield session.opened
+    return session
+
+
+def close_session(session: SessionState, acknowledge: bool) -> Steps[None]:
+    """Waits for sends under way, settles what was handed out, and ends the session. May be called again."""
+    core = session.core
+    if session.closed:
+        return
+    if session.failure is None:
+        yield from wait_for_sends(session)
+        yield from _settle_all(session, acknowledge)
+    with core.port.lock:
+        session.closed = True
+        for consumer in list(session.consumers):
+            consumer.closed = True
+            core.consumers.pop(consumer.number, None)
+            core.lively.discard(consumer)
+            consumer.notify()
+        for lane in session.lanes.values():
+            core.lanes.pop(lane.number, None)
+        core.sessions.pop(session.number, None)
+        closing = core.request(session.number, "session.close", {}) if core.phase is Phase.ONLINE else None
+        session.wake_worker()
+        core.port.flush()
+    if closing is not None:
+        try:
+            yield closing
+        except TocsinError:
+            # The server has lost it already, or answers no more: for the application it is closed either way.
+            pass
+
+
+def wait_for_sends(session: SessionState) -> Steps[None]:
+    core = session.core
+    for lane in list(session.lanes.values()):
+        with core.port.lock:
+            batch = lane.last_unconfirmed()
+        if batch is not None and not batch.pending.done:
+            try:
+                yield batch.pending
+            except TocsinError:
+                # Handles and callbacks have been told. A wait that was cut short is the caller's to know.
+                if not batch.pending.done:
+                    raise
+
+
+def _settle_all(session: SessionState, acknowledge: bool) -> Steps[None]:
+    core = session.core
+    with core.port.lock:
+        for consumer in session.consumers:
+            consumer.closed = True
+            consumer.let_go(acknowledge)
+        durable = [consumer.settlements.when_durable() for consumer in session.consumers]
+        core.port.flush()
+    for pending in durable:
+        yield pending
+
+
+def open_consumer(session: SessionState, spec: ConsumerSpec) -> Steps[ConsumerState]:
+    core = session.core
+    with core.port.lock:
+        session.check_open()
+        # A closed consumer that waits for acknowledgements would keep its subscription busy.
+        busy = [each for each in session.consumers if each.draining and _same_view(each.spec, spec)]
+    for consumer in busy:
+        yield from close_consumer(consumer, acknowledge=False, finally_=True)
+    with core.port.lock:
+        consumer = session.consumer(spec)
+        core.port.flush()
+    yield consumer.opened
+    if core.settings.autostart and not core.started:
+        with core.port.lock:
+            core.start()
+            core.port.flush()
+    return consumer
+
+
+def _same_view(one: ConsumerSpec, other: ConsumerSpec) -> bool:
+    return one.destination == other.destination and one.subscription == other.subscription
+
+
+def close_consumer(consumer: ConsumerState, acknowledge: bool, finally_: bool = False) -> Steps[None]:
+    """Ends a consumer. Where the application acknowledges, what it was handed stays locked until it has done so."""
+    core, session = consumer.session.core, consumer.session
+    if (consumer.closed and not (finally_ and consumer.draining)) or consumer not in session.consumers:
+        consumer.closed = True
+        return
+    with core.port.lock:
+        consumer.closed = True
+        consumer.draining = False
+        keep = session.ack == "client" and not finally_
+        consumer.let_go(acknowledge, count=not keep)
+        consumer.notify()
+        if keep and consumer.settlements.outstanding:
+            consumer.draining = True
+            core.port.flush()
+            return
+        durable = consumer.settlements.when_durable()
+        core.port.flush()
+    yield durable
+    with core.port.lock:
+        closing = session.drop_consumer(consumer)
+        core.port.flush()
+    yield closing
+
+
+def receive(consumer: ConsumerState) -> Steps[ReceivedMessage | None]:
+    """The next message; None when there will be none. A shell's time limit ends it from outside."""
+    core = consumer.session.core
+    while True:
+        message = consumer.take()
+        if message is not None:
+            return message
+        with core.port.lock:
+            check_consumer(consumer)
+            if consumer.is_over:
+                return None
+            ready = consumer.when_ready()
+            core.port.flush()
+        yield ready
+
+
+def check_consumer(consumer: ConsumerState) -> None:
+    """Raises for a consumer that was broken; one that was closed while somebody waits simply ends."""
+    consumer.session.core.check_open()
+    if consumer.session.failure is not None:
+        raise consumer.session.failure
+    if consumer.error is not None and not consumer.buffer:
+        raise consumer.error
+
+
+def check_receiving(consumer: ConsumerState) -> None:
+    """Before a receive: the application's own mistakes."""
+    if consumer.closed:
+        raise IllegalState("The consumer is closed; make another one with session.consumer().")
+    if consumer.listening:
+        raise IllegalState("The consumer has a listener, which gets all messages; take on_message away to receive.")
+    consumer.session.check_open()
+
+
+def recover(session: SessionState) -> Steps[None]:
+    core = session.core
+    with core.port.lock:
+        session.check_open()
+        for consumer in session.consumers:
+            if consumer.settles:
+                consumer.recover()
+        durable = [consumer.settlements.when_durable() for consumer in session.consumers]
+        core.port.flush()
+    for pending in durable:
+        yield pending
+
+
+def acknowledge(session: SessionState) -> Steps[None]:
+    """Acknowledges all that was handed out, and waits until that is durable."""
+    core = session.core
+    session.acknowledge_all()
+    with core.port.lock:
+        durable = [consumer.settlements.when_durable() for consumer in session.consumers]
+    for pending in durable:
+        yield pending
+
+
+def unsubscribe(session: SessionState, name: str, durable: bool) -> Steps[None]:
+    with session.core.port.lock:
+        session.check_open()
+    check_subscription_name(name)
+    fields = {"subscription": name, "durable": durable}
+    yield from request(session.core, session.number, "subscription.delete", fields)
+
+
+def create_temporary(session: SessionState, kind: Kind) -> Steps[str]:
+    with session.core.port.lock:
+        session.check_open()
+    reply = yield from request(session.core, session.number, "temporary.create", {"kind": kind.word})
+    return str(reply["destination"])
+
+
+def make_spec(
+    destination: Destination | str,
+    *,
+    mode: str = "consume",
+    selector: str | None = None,
+    no_local: bool = False,
+    prefetch: int = PREFETCH_DEFAULT,
+    subscription: str | None = None,
+    durable: bool = False,
+    shared: bool = False,
+    start: Any = None,
+) -> ConsumerSpec:
+    """Checks what an application asks of a consumer before the server hears of it."""
+    where = as_destination(destination)
+    if not 0 <= prefetch <= PREFETCH_MAX:
+        raise IllegalState(f"prefetch is a whole number from 0 to {PREFETCH_MAX:,}, not {prefetch!r}.")
+    if subscription is not None:
+        check_subscription_name(subscription)
+    if (durable or shared) and subscription is None:
+        raise InvalidDestination("A durable or shared subscription needs a name: subscription='...'.")
+    if where.kind is Kind.QUEUE and (subscription is not None or no_local or start is not None):
+        raise InvalidDestination(f"{where} is a queue; subscriptions, no_local and start are for topics.")
+    if mode == "browse" and where.kind is not Kind.QUEUE:
+        raise InvalidDestination(f"{where} is a topic; only queues can be browsed.")
+    if mode == "replay" and where.kind is not Kind.TOPIC:
+        raise InvalidDestination(f"{where} is a queue; only retained topics can be replayed.")
+    return ConsumerSpec(
+        where, mode, prefetch, selector or None, no_local, subscription, durable, shared, _read_start(start)
+    )
+
+
+def check_subscription_name(name: str) -> str:
+    if not name or len(name.encode("utf-8", "surrogatepass")) > SUBSCRIPTION_NAME_BYTES_MAX:
+        raise InvalidDestination(
+            f"A subscription name has 1 to {SUBSCRIPTION_NAME_BYTES_MAX} bytes; {name!r} is none."
+        )
+    return check_name(name, "subscription")
+
+
+def _read_start(start: Any) -> Fields | None:
+    if start is None:
+        return None
+    if isinstance(start, str) and start in STARTS:
+        return {"at": start}
+    if isinstance(start, datetime):
+        if start.tzinfo is None:
+            raise IllegalState("start as a time needs a time zone, as in datetime.now(timezone.utc).")
+        return {"time_ms": int(start.timestamp() * 1000)}
+    if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
+        return {"offset": start}
+    raise IllegalState(f"start is 'earliest', 'latest', an offset or a time with its zone, not {start!r}.")

@@ -1,0 +1,69 @@
+"""What an operation waits for: one small object, finished by the core and waited for by a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from tocsin.model.errors import TocsinError
+
+T = TypeVar("T")
+Steps = Generator["Pending", Any, T]
+"""An operation in steps: it yields what it waits for, is sent the result, and returns its own. Shells only wait."""
+
+
+class Pending:
+    """Done or not; then a result or an error. Callbacks run once, in the order in which they were added."""
+
+    __slots__ = ("_callbacks", "done", "error", "result")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.result: Any = None
+        self.error: TocsinError | None = None
+        self._callbacks: list[Callable[[Pending], None]] | None = None
+
+    def is_done(self) -> bool:
+        """For those who look again after something else may have finished it."""
+        return self.done
+
+    def finish(self, result: Any = None) -> None:
+        if not self.done:
+            self.result = result
+            self._complete()
+
+    def fail(self, error: TocsinError) -> None:
+        if not self.done:
+            self.error = error
+            self._complete()
+
+    def get(self) -> Any:
+        """The result of a finished operation, or its error raised."""
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+        return self.result
+
+    def when_done(self, callback: Callable[[Pending], None]) -> None:
+        if self.done:
+            callback(self)
+        elif self._callbacks is None:
+            self._callbacks = [callback]
+        else:
+            self._callbacks.append(callback)
+
+    def forget(self, callback: Callable[[Pending], None]) -> None:
+        """Takes a callback back, when its owner has stopped waiting."""
+        if self._callbacks is not None and callback in self._callbacks:
+            self._callbacks.remove(callback)
+
+    def _complete(self) -> None:
+        self.done = True
+        callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
+            callback(self)
+
+
+def finished(result: Any = None) -> Pending:
+    pending = Pending()
+    pending.finish(result)
+    return pending

@@ -1,0 +1,237 @@
+"""The synchronous API: connect, and the connection. Session, producer and consumer have files of their own."""
+
+from __future__ import annotations
+
+import ssl as ssl_module
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from tocsin.client import operations
+from tocsin.client.admin import DestinationInfo, Metadata, destination_options, list_steps, metadata
+from tocsin.client.headers import as_destination
+from tocsin.client.opening import make_settings, tls_context
+from tocsin.client.settings import Settings, check_client_id
+from tocsin.client.sync_line import Line
+from tocsin.client.sync_session import Session
+from tocsin.model.bodies import Serializers
+from tocsin.model.destination import Destination, check_name, kind_of
+from tocsin.model.errors import IllegalState, TocsinError
+
+CLOSE_SECONDS = 10.0
+
+
+def connect(
+    url: str = "tocsin://localhost:7177",
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    client_id: str | None = None,
+    ssl: ssl_module.SSLContext | bool | None = None,
+    autostart: bool = True,
+    heartbeat: float | None = None,
+    connect_timeout: float | None = None,
+    reconnect_timeout: float | None = None,
+    serializers: Serializers | None = None,
+) -> Connection:
+    """Connects to a server and logs in.
+
+    The URL names one or several servers: tocsin://user:password@host:port,host2:port2/?client_id=me. tocsins:// or `ssl`
+    means TLS. A connection that is lost is taken up again for `reconnect_timeout` seconds, without the application's
+    noticing. Messages flow from the first consumer on; with autostart=False only from start() on.
+    """
+    settings = make_settings(
+        url,
+        user=user,
+        password=password,
+        client_id=client_id,
+        autostart=autostart,
+        heartbeat=heartbeat,
+        connect_timeout=connect_timeout,
+        reconnect_timeout=reconnect_timeout,
+        serializers=serializers,
+    )
+    return Connection(settings, tls_context(settings.url, ssl))
+
+
+class Connection:
+    """A connection to a server. It may be shared by threads; its sessions may not."""
+
+    def __init__(self, settings: Settings, tls: ssl_module.SSLContext | None) -> None:
+        self._settings = settings
+        self._tls = tls
+        self._sessions: list[Session] = []
+        self._used = False
+        self._closed = False
+        self._line = self._login(settings)
+
+    def _login(self, settings: Settings) -> Line:
+        line = Line(settings, self._tls)
+        line.start()
+        line.wait(line.core.ready)
+        try:
+            line.core.ready.get()
+        except TocsinError:
+            line.close()
+            raise
+        return line
+
+    @property
+    def url(self) -> str:
+        """Without the password."""
+        return str(self._settings.url)
+
+    @property
+    def client_id(self) -> str | None:
+        return self._settings.client_id
+
+    @client_id.setter
+    def client_id(self, value: str) -> None:
+        """Can be set once, before the connection is used: the server learns it with the login."""
+        check_client_id(value)
+        if self._settings.client_id is not None:
+            raise IllegalState(f"The client id is {self._settings.client_id!r} already; it can be set only once.")
+        if self._used or self._closed:
+            raise IllegalState("The client id must be set before the connection is used.")
+        settings = Settings(**{name: getattr(self._settings, name) for name in Settings.__slots__})
+        settings.client_id = value
+        fresh = self._login(settings)
+        fresh.on_error = self._line.on_error
+        fresh.core.started = self._line.core.started
+        stale, self._line, self._settings = self._line, fresh, settings
+        _hang_up(stale)
+
+    @property
+    def on_error(self) -> Callable[[TocsinError], object] | None:
+        """Called with each error that no call can report, such as a connection that could not be healed."""
+        return self._line.on_error
+
+    @on_error.setter
+    def on_error(self, listener: Callable[[TocsinError], object] | None) -> None:
+        self._line.on_error = listener
+
+    @property
+    def metadata(self) -> Metadata:
+        self._used = True
+        return metadata(self._line.core)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def session(self, ack: str = "auto", transacted: bool = False) -> Session:
+        """Opens a session. `ack` says who acknowledges messages.
+
+        "auto": the library, when the next message is asked for or the listener returns. "dups_ok": the same, lazily.
+        "client": the application, with message.acknowledge() for all so far, or message.ack() for one.
+        """
+        self._used = True
+        state = self._line.run(operations.open_session(self._line.core, ack, transacted))
+        session = Session(self, state)
+        self._sessions.append(session)
+        return session
+
+    def _forget(self, session: Session) -> None:
+        if session in self._sessions:
+            self._sessions.remove(session)
+
+    def start(self) -> None:
+        """Lets messages flow to consumers."""
+        self._used = True
+        with self._line.lock:
+            self._line.core.check_open()
+            self._line.core.start()
+            self._line.flush()
+
+    def stop(self) -> None:
+        """No message is handed out until start(); returns when running listeners have returned. Sends go on."""
+        self._used = True
+        if any(session._worker.is_current for session in self._sessions):
+            raise IllegalState("A listener or a completion callback can't stop its own connection.")
+        with self._line.lock:
+            self._line.core.check_open()
+            self._line.core.stop()
+            idle = [session._worker.when_idle() for session in self._sessions]
+        for pending in idle:
+            self._line.wait(pending)
+
+    # Destinations.
+
+    def destinations(self, prefix: str = "") -> list[DestinationInfo]:
+        """What there is, in the order of names."""
+        self._used = True
+        return self._line.run(list_steps(self._line.core, prefix))
+
+    def create_destination(
+        self,
+        name: str,
+        kind: str = "queue",
+        *,
+        retained: bool | None = None,
+        max_age: float | None = None,
+        max_bytes: int | None = None,
+        redelivery_limit: int | None = None,
+        backoff: float | None = None,
+    ) -> bool:
+        """Creates a queue or topic with options of its own; True when it is new. Times in seconds."""
+        where = Destination(kind_of(kind), check_name(name))
+        options = destination_options(retained, max_age, max_bytes, redelivery_limit, backoff)
+        reply = self._request("destination.create", {"destination": str(where), **options})
+        return bool(reply.get("created", True))
+
+    def delete_destination(self, destination: Destination | str) -> None:
+        """Refused while the destination has consumers."""
+        self._request("destination.delete", {"destination": str(as_destination(destination))})
+
+    def purge_destination(self, destination: Destination | str) -> int:
+        """Drops everything stored, and says how many messages that were."""
+        reply = self._request("destination.purge", {"destination": str(as_destination(destination))})
+        return int(reply.get("messages", 0))
+
+    def show_destination(self, destination: Destination | str) -> DestinationInfo:
+        where = as_destination(destination)
+        return DestinationInfo.of(self._request("destination.show", {"destination": str(where)}), where)
+
+    def resend_dead(self, offsets: list[tuple[int, int]]) -> int:
+        """Sends messages of _DMQ, given as ranges of offsets, back to where they came from."""
+        reply = self._request("dead.resend", {"offsets": [number for pair in offsets for number in pair]})
+        return int(reply.get("messages", 0))
+
+    def _request(self, op: str, fields: dict[str, Any]) -> dict[str, Any]:
+        self._used = True
+        return self._line.run(operations.request(self._line.core, 0, op, fields))
+
+    # The end.
+
+    def close(self) -> None:
+        """Closes all sessions, waiting for what is under way, and hangs up. May be called again."""
+        self._close(acknowledge=True)
+
+    def _close(self, acknowledge: bool) -> None:
+        if any(session._worker.is_current for session in self._sessions):
+            raise IllegalState("A listener or a completion callback can't close its own connection.")
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            for session in list(self._sessions):
+                session._close(acknowledge, CLOSE_SECONDS)
+        finally:
+            _hang_up(self._line)
+            for session in list(self._sessions):
+                session._worker.join()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(acknowledge=kind is None)
+
+
+def _hang_up(line: Line) -> None:
+    with line.lock:
+        line.core.close()
+        line.flush()
+    line.close()

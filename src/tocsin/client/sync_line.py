@@ -1,0 +1,457 @@
+"""The synchronous shell: one socket, one lock, one I/O thread, and callers that read for themselves.
+
+Who waits for an answer takes over reading (it *leads*), so that a blocking send costs no change of thread: it writes its
+batch, polls the socket, and reads its own confirmation. Others who wait meanwhile *follow*: they sleep until the leader
+has finished what they wait for, or passes the lead on. The I/O thread reads when nobody leads. It steps back for a
+moment after each lead, because a caller that sends one message after the other will lead again at once:
+
+    READING  polls the socket            nobody has led for a while
+    NEAR     naps briefly, does not read  somebody leads, or has just led
+    FAR      sleeps until a deadline      the same leader has been at it for longer than a nap
+
+The I/O thread also connects, runs the core's timers, and writes what a socket did not take at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import select
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, TypeVar
+
+from tocsin.client.core import Core, Phase
+from tocsin.client.pending import Pending, Steps
+from tocsin.client.settings import Settings
+from tocsin.model.errors import ConnectionFailed, TimedOut, TocsinError
+from tocsin.model.values import Bytes
+
+T = TypeVar("T")
+LOG = logging.getLogger("tocsin.client")
+
+NAP_SECONDS = 0.005
+RECEIVE_BYTES_MIN = 64 * 1024
+RECEIVE_BYTES_MAX = 1024 * 1024
+READS_PER_TURN = 16
+BUFFERS_PER_WRITE = 256
+
+
+class _Mode(Enum):
+    READING = auto()
+    NEAR = auto()
+    FAR = auto()
+
+
+class Waiter:
+    """Somebody who waits for one pending."""
+
+    __slots__ = ("line", "pending", "signal", "signalled", "thread")
+
+    def __init__(self, line: Line, pending: Pending) -> None:
+        self.line = line
+        self.pending = pending
+        self.thread = threading.get_ident()
+        self.signal = threading.Lock()
+        self.signal.acquire()
+        self.signalled = False
+
+    def wake(self, _pending: Pending | None = None) -> None:
+        """Call with the lock held."""
+        if self.line.leader is self:
+            if threading.get_ident() != self.thread:
+                self.line.wake_leader()
+        elif not self.signalled:
+            self.signalled = True
+            self.signal.release()
+
+    def sleep(self, until: float | None) -> bool:
+        """Follows until it is woken; False when the time is over."""
+        woken = self.signal.acquire(timeout=-1 if until is None else max(0.0, until - time.monotonic()))
+        if woken:
+            self.signalled = False
+        return woken
+
+
+class Line:
+    """Implements the core's port, and waiting."""
+
+    def __init__(self, settings: Settings, tls: ssl.SSLContext | None) -> None:
+        self.lock = threading.Lock()
+        self.core = Core(settings, self, chance=random.random, nonce=lambda: secrets.token_urlsafe(24))
+        self.on_error: Callable[[TocsinError], object] | None = None
+        self.leader: Waiter | None = None
+        self._tls = tls
+        self._socket: socket.socket | None = None
+        self._unsent: deque[Bytes] = deque()
+        self._receive_bytes = RECEIVE_BYTES_MIN
+        self._waiters: list[Waiter] = []
+        self._leads = 0
+        self._mode = _Mode.READING
+        self._sleeping = False
+        self._closing = False
+        self._io_bell, self._io_ear = socket.socketpair()
+        self._lead_bell, self._lead_ear = socket.socketpair()
+        for each in (self._io_bell, self._io_ear, self._lead_bell, self._lead_ear):
+            each.setblocking(False)
+        self._io_poll = select.poll()
+        self._io_poll.register(self._io_ear, select.POLLIN)
+        self._lead_poll = select.poll()
+        self._lead_poll.register(self._lead_ear, select.POLLIN)
+        self._thread = threading.Thread(target=self._run, name="tocsin-io", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the I/O thread; the core is closed already."""
+        with self.lock:
+            self._closing = True
+            self._wake_io()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    # Waiting.
+
+    def run(self, steps: Steps[T], timeout: float | None = None) -> T:
+        """Drives an operation to its end. When the time is over it is told so by TimedOut."""
+        until = None if timeout is None else time.monotonic() + timeout
+        try:
+            pending = next(steps)
+            while True:
+                try:
+                    if not self.wait(pending, until):
+                        raise TimedOut(f"There was no answer within {timeout:g} s; what was asked may still happen.")
+                    result = pending.get()
+                except TocsinError as error:
+                    pending = steps.throw(error)
+                else:
+                    pending = steps.send(result)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    def wait(self, pending: Pending, until: float | None = None) -> bool:
+        """Returns when the pending is done, or False at the given time."""
+        if pending.is_done():
+            return True
+        waiter = Waiter(self, pending)
+        with self.lock:
+            if pending.is_done():
+                return True
+            pending.when_done(waiter.wake)
+            self._waiters.append(waiter)
+            if self.leader is None and self._socket is not None:
+                self._take_lead(waiter)
+        try:
+            while not pending.is_done():
+                if until is not None and time.monotonic() >= until:
+                    return False
+                if self.leader is waiter:
+                    self._lead(until)
+                else:
+                    waiter.sleep(until)
+            return True
+        finally:
+            with self.lock:
+                pending.forget(waiter.wake)
+                self._waiters.remove(waiter)
+                if self.leader is waiter:
+                    self._pass_lead()
+
+    def _take_lead(self, waiter: Waiter) -> None:
+        self.leader = waiter
+        self._leads += 1
+
+    def _lead(self, until: float | None) -> None:
+        timeout = None if until is None else max(0.0, until - time.monotonic()) * 1000 + 1
+        for number, _ in self._lead_poll.poll(timeout):
+            if number == self._lead_ear.fileno():
+                with self.lock:
+                    _drain(self._lead_ear)
+                continue
+            with self.lock:
+                self._write()
+                self._read()
+
+    def _pass_lead(self) -> None:
+        self.leader = None
+        if self._socket is not None:
+            for waiter in self._waiters:
+                if not waiter.pending.done:
+                    self._take_lead(waiter)
+                    if not waiter.signalled:
+                        waiter.signalled = True
+                        waiter.signal.release()
+                    return
+        if self._mode is _Mode.FAR:
+            self._wake_io()
+
+    def read_now(self) -> None:
+        """Takes what lies in the socket already, when nobody else is there to do it."""
+        with self.lock:
+            if self.leader is None:
+                self._read()
+
+    def wake_leader(self) -> None:
+        _ring(self._lead_bell)
+
+    # The socket. All of it with the lock held.
+
+    def flush(self) -> None:
+        if self.core.output:
+            self._write()
+        if self.core.hurry:
+            self.core.hurry = False
+            self._wake_io()
+
+    def _write(self) -> None:
+        unsent, output = self._unsent, self.core.output
+        if output:
+            unsent.extend(output)
+            output.clear()
+        line = self._socket
+        if line is None:
+            unsent.clear()
+            return
+        if not unsent:
+            return
+        try:
+            while unsent:
+                if not self._send_some(line, unsent):
+                    break
+            self.core.sent(time.monotonic())
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            self._wake_io()
+        except OSError as error:
+            self._lost(ConnectionFailed(f"The connection to the server broke while writing: {error}."))
+
+    def _send_some(self, line: socket.socket, unsent: deque[Bytes]) -> bool:
+        if isinstance(line, ssl.SSLSocket) or len(unsent) == 1:
+            sent = line.send(unsent[0])
+        else:
+            buffers = [unsent[index] for index in range(min(len(unsent), BUFFERS_PER_WRITE))]
+            sent = line.sendmsg(buffers)
+        while unsent and sent >= len(unsent[0]):
+            sent -= len(unsent.popleft())
+        if sent:
+            unsent[0] = memoryview(unsent[0])[sent:]
+        return True
+
+    def _read(self) -> None:
+        """Takes what has come, without waiting."""
+        for _ in range(READS_PER_TURN):
+            line = self._socket
+            if line is None:
+                break
+            try:
+                data = line.recv(self._receive_bytes)
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                break
+            except OSError as error:
+                self._lost(ConnectionFailed(f"The connection to the server broke: {error}."))
+                break
+            if not data:
+                self._lost(ConnectionFailed("The server has closed the connection."))
+                break
+            self.core.received(data, time.monotonic())
+            is_all = len(data) < self._receive_bytes
+            self._adapt(len(data))
+            self._after_core()
+            if is_all and self._tls is None:
+                break
+        self.flush()
+
+    def _adapt(self, size: int) -> None:
+        """Large reads while much comes, small ones otherwise: a large buffer costs even when little comes."""
+        if size == self._receive_bytes:
+            self._receive_bytes = min(RECEIVE_BYTES_MAX, size * 2)
+        elif size < self._receive_bytes // 4:
+            self._receive_bytes = max(RECEIVE_BYTES_MIN, self._receive_bytes // 2)
+
+    def _after_core(self) -> None:
+        core = self.core
+        if core.login.proof is not None:
+            try:
+                core.prove(core.login.proof())
+            except TocsinError as error:
+                core.give_up(error)
+        if self._socket is not None and core.phase in (Phase.DOWN, Phase.CLOSED):
+            self._hang_up()
+
+    def _lost(self, error: TocsinError) -> None:
+        self.core.disconnected(time.monotonic(), error)
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        line, self._socket = self._socket, None
+        self._unsent.clear()
+        if line is None:
+            return
+        if self.core.output and self.core.phase is Phase.CLOSED:
+            _say_last(line, self.core.output)
+        self.core.output.clear()
+        self._unregister(self._io_poll, line)
+        self._unregister(self._lead_poll, line)
+        line.close()
+        self._wake_io()
+        # Nothing to read until the I/O thread has connected again: whoever leads follows it.
+        leader, self.leader = self.leader, None
+        if leader is not None and leader.thread != threading.get_ident():
+            self.wake_leader()
+
+    @staticmethod
+    def _unregister(poll: Any, line: socket.socket) -> None:
+        try:
+            poll.unregister(line)
+        except (KeyError, ValueError):
+            pass
+
+    # The I/O thread.
+
+    def _wake_io(self) -> None:
+        if self._sleeping:
+            self._sleeping = False
+            _ring(self._io_bell)
+
+    def _run(self) -> None:
+        leads_seen = 0
+        try:
+            while True:
+                with self.lock:
+                    timeout, leads_seen = self._turn(leads_seen)
+                    dial = self.core.dial
+                    if self._closing and self._socket is None:
+                        return
+                    self._sleeping = dial is None and timeout != 0
+                self._tell()
+                if dial is not None:
+                    self._connect(*dial)
+                    continue
+                events = self._io_poll.poll(timeout)
+                with self.lock:
+                    self._sleeping = False
+                    self._serve(events)
+        finally:
+            self._release()
+
+    def _turn(self, leads_seen: int) -> tuple[float | None, int]:
+        """Runs timers, decides who reads, and says how many ms the thread may sleep."""
+        core, now = self.core, time.monotonic()
+        deadline = core.next_deadline()
+        if deadline is not None and now >= deadline:
+            core.tick(now)
+            self._after_core()
+            self.flush()
+            deadline = core.next_deadline()
+        if self._closing:
+            self._hang_up()
+        if self.leader is not None:
+            self._mode = _Mode.FAR if self._leads == leads_seen else _Mode.NEAR
+        else:
+            self._mode = _Mode.READING if self._leads == leads_seen else _Mode.NEAR
+        line = self._socket
+        if line is not None:
+            wanted = select.POLLIN if self._mode is _Mode.READING else 0
+            wanted |= select.POLLOUT if self._unsent else 0
+            if wanted:
+                self._io_poll.register(line, wanted)
+            else:
+                self._unregister(self._io_poll, line)
+        left = None if deadline is None else max(0.0, deadline - now)
+        if self._mode is _Mode.NEAR:
+            left = NAP_SECONDS if left is None else min(left, NAP_SECONDS)
+        return (None if left is None else left * 1000), self._leads
+
+    def _serve(self, events: list[tuple[int, int]]) -> None:
+        for number, event in events:
+            if number == self._io_ear.fileno():
+                _drain(self._io_ear)
+            elif self._socket is not None and number == self._socket.fileno():
+                if event & select.POLLOUT:
+                    self._write()
+                if self.leader is None and event & ~select.POLLOUT:
+                    self._read()
+
+    def _connect(self, host: str, port: int) -> None:
+        settings = self.core.settings
+        try:
+            line = socket.create_connection((host, port), timeout=settings.connect_timeout)
+        except OSError as error:
+            self._connect_failed(host, port, error)
+            return
+        try:
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._tls is not None:
+                line = self._tls.wrap_socket(line, server_hostname=host)
+            line.setblocking(False)
+        except OSError as error:
+            line.close()
+            self._connect_failed(host, port, error)
+            return
+        with self.lock:
+            if self.core.phase is not Phase.CONNECTING:
+                line.close()
+                return
+            self._socket = line
+            self._lead_poll.register(line, select.POLLIN)
+            self.core.connected(time.monotonic())
+            self._after_core()
+            self.flush()
+
+    def _connect_failed(self, host: str, port: int, error: OSError) -> None:
+        reason = error.strerror or str(error)
+        failure = ConnectionFailed(f"No server answers at {host}:{port}: {reason}. Is it running?")
+        failure.__cause__ = error
+        with self.lock:
+            self.core.connect_failed(time.monotonic(), failure)
+
+    def _tell(self) -> None:
+        """Errors that no call can report go to the application, one at a time."""
+        while self.core.untold:
+            error = self.core.untold.popleft()
+            listener = self.on_error
+            if listener is not None:
+                try:
+                    listener(error)
+                except Exception:
+                    LOG.exception("on_error raised")
+
+    def _release(self) -> None:
+        with self.lock:
+            self._hang_up()
+            for each in (self._io_bell, self._io_ear, self._lead_bell, self._lead_ear):
+                each.close()
+            for waiter in self._waiters:
+                waiter.wake()
+
+
+def _say_last(line: socket.socket, output: list[Bytes]) -> None:
+    """Goodbye, as far as the socket takes it."""
+    try:
+        line.sendall(b"".join(output))
+    except OSError:
+        pass
+
+
+def _ring(bell: socket.socket) -> None:
+    try:
+        bell.send(b"!")
+    except OSError:
+        # Full: it rings already. Closed: nobody sleeps any more.
+        pass
+
+
+def _drain(ear: socket.socket) -> None:
+    try:
+        ear.recv(1024)
+    except OSError:
+        pass

@@ -1,0 +1,242 @@
+"""The synchronous session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Unpack
+
+from tocsin.client import operations
+from tocsin.client.core_sessions import SessionState
+from tocsin.client.headers import as_destination
+from tocsin.client.pending import Steps
+from tocsin.client.producing import SendOptions, make_defaults
+from tocsin.client.requesting import Requester
+from tocsin.client.sync_consumer import Browser, Consumer
+from tocsin.client.sync_producer import Producer
+from tocsin.client.sync_worker import SessionWorker
+from tocsin.client.temporary import TemporaryDestination
+from tocsin.model.destination import Destination, Kind, check_name
+from tocsin.model.errors import IllegalState, TimedOut
+from tocsin.model.limits import PREFETCH_DEFAULT
+from tocsin.model.message import Message
+
+if TYPE_CHECKING:
+    from tocsin.client.sync import Connection
+
+
+class Session:
+    """One thread's conversation with the server: producers and consumers, and how messages are acknowledged.
+
+    Use a session from one thread at a time; only close() may come from another.
+    """
+
+    def __init__(self, connection: Connection, state: SessionState) -> None:
+        self._connection = connection
+        self._line = connection._line
+        self._state = state
+        self._worker = SessionWorker(state, self._line)
+        self._user: int | None = None
+        self._requester: Requester | None = None
+
+    @property
+    def ack(self) -> str:
+        """How messages are acknowledged: "auto", "client" or "dups_ok"."""
+        return self._state.ack
+
+    @property
+    def is_closed(self) -> bool:
+        return self._state.closed
+
+    # Names and messages.
+
+    def queue(self, name: str) -> Destination:
+        return Destination(Kind.QUEUE, check_name(name))
+
+    def topic(self, name: str) -> Destination:
+        return Destination(Kind.TOPIC, check_name(name))
+
+    def temporary_queue(self) -> TemporaryDestination:
+        """A queue that only this connection can consume from, and that ends with it."""
+        return self._temporary(Kind.QUEUE)
+
+    def temporary_topic(self) -> TemporaryDestination:
+        return self._temporary(Kind.TOPIC)
+
+    def _temporary(self, kind: Kind) -> TemporaryDestination:
+        text = self._line.run(operations.create_temporary(self._state, kind))
+        return TemporaryDestination(text, self._connection.delete_destination)
+
+    def message(self, body: Any = None, *, properties: Mapping[str, Any] | None = None, **headers: Any) -> Message:
+        """A message to fill and send; headers as in tocsin.Message."""
+        return Message(body, properties=properties, **headers)
+
+    # Producing.
+
+    def producer(
+        self,
+        destination: Destination | None = None,
+        *,
+        delivery_mode: str = "persistent",
+        priority: int = 4,
+        ttl: float | None = None,
+        delay: float | None = None,
+        disable_message_id: bool = False,
+        disable_timestamp: bool = False,
+    ) -> Producer:
+        """Makes a producer; the destination exists afterwards. Times in seconds."""
+        self._state.check_open()
+        defaults = make_defaults(delivery_mode, priority, ttl, delay, disable_message_id, disable_timestamp)
+        where = None if destination is None else as_destination(destination)
+        producer = Producer(self, where, defaults)
+        self._line.run(producer._open_steps())
+        return producer
+
+    def request(
+        self,
+        destination: Destination,
+        body: Any,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[SendOptions],
+    ) -> Message:
+        """Sends a request and returns the reply to it, which comes over a temporary queue of this session."""
+        if self._requester is None:
+            queue = self.temporary_queue()
+            self._requester = Requester(queue, self.producer(), self.consumer(queue))
+        requester = self._requester
+        steps = requester.steps(destination, body, options)
+        try:
+            return self._line.run(steps, timeout)
+        except TimedOut:
+            raise TimedOut(f"No reply came from {destination} within {timeout:g} s.") from None
+
+    # Consuming.
+
+    def consumer(
+        self,
+        destination: Destination,
+        selector: str | None = None,
+        *,
+        no_local: bool = False,
+        prefetch: int = PREFETCH_DEFAULT,
+        subscription: str | None = None,
+        durable: bool = False,
+        shared: bool = False,
+        start: Any = None,
+    ) -> Consumer:
+        """Makes a consumer of a queue, or of a topic through a subscription.
+
+        Without `subscription` a topic's messages come for as long as the consumer lives. A name makes the subscription
+        durable (it outlives its consumers), shared (several consumers divide the messages), or both. `start` says where
+        a new subscription of a retained topic begins: "earliest", "latest", an offset or a time.
+        """
+        spec = operations.make_spec(
+            destination,
+            selector=selector,
+            no_local=no_local,
+            prefetch=prefetch,
+            subscription=subscription,
+            durable=durable,
+            shared=shared,
+            start=start,
+        )
+        return Consumer(self, self._line.run(operations.open_consumer(self._state, spec)))
+
+    def durable_consumer(self, topic: Destination, name: str, selector: str | None = None, **options: Any) -> Consumer:
+        """A durable subscription of this connection's client id, with one consumer at a time."""
+        return self.consumer(topic, selector, subscription=name, durable=True, **options)
+
+    def shared_consumer(self, topic: Destination, name: str, selector: str | None = None, **options: Any) -> Consumer:
+        """A subscription that several consumers share, for as long as there is one."""
+        return self.consumer(topic, selector, subscription=name, shared=True, **options)
+
+    def shared_durable_consumer(
+        self, topic: Destination, name: str, selector: str | None = None, **options: Any
+    ) -> Consumer:
+        """A durable subscription that several consumers share."""
+        return self.consumer(topic, selector, subscription=name, durable=True, shared=True, **options)
+
+    def replay(
+        self,
+        topic: Destination,
+        start: Any = "earliest",
+        selector: str | None = None,
+        *,
+        prefetch: int = PREFETCH_DEFAULT,
+    ) -> Consumer:
+        """Reads a retained topic from an offset, a time, "earliest" or "latest" on; nothing is acknowledged."""
+        spec = operations.make_spec(topic, mode="replay", selector=selector, prefetch=prefetch, start=start)
+        return Consumer(self, self._line.run(operations.open_consumer(self._state, spec)))
+
+    def browser(self, queue: Destination, selector: str | None = None) -> Browser:
+        """Shows what is in a queue without taking it."""
+        self._state.check_open()
+        return Browser(self, queue, selector)
+
+    def unsubscribe(self, name: str, *, durable: bool = True) -> None:
+        """Deletes a subscription; refused while it has a consumer or unacknowledged messages."""
+        self._line.run(operations.unsubscribe(self._state, name, durable))
+
+    def acknowledge(self) -> None:
+        """Acknowledges everything that this session has handed out, and waits until that is durable."""
+        self._line.run(operations.acknowledge(self._state))
+
+    def recover(self) -> None:
+        """Everything handed out and not acknowledged is delivered again, in its old order, marked as redelivered."""
+        self._line.run(operations.recover(self._state))
+
+    # The end.
+
+    def close(self, timeout: float | None = None) -> None:
+        """Waits for sends, callbacks and a running listener, settles what was handed out. May be called again.
+
+        In automatic modes the last message handed out counts as handled. Where the application acknowledges, what it
+        has not acknowledged goes back and is delivered again, marked as redelivered.
+        """
+        self._close(acknowledge=True, timeout=timeout)
+
+    def _close(self, acknowledge: bool, timeout: float | None = None) -> None:
+        if self._worker.is_current:
+            raise IllegalState("A listener or a completion callback can't close its own session.")
+        if not self._state.closed:
+            self._line.run(self._quiet_steps(), timeout)
+            self._line.run(operations.close_session(self._state, acknowledge), timeout)
+        self._worker.join()
+        self._connection._forget(self)
+
+    def _quiet_steps(self) -> Steps[None]:
+        """No listener is called any more, and every callback that is due has been."""
+        with self._line.lock:
+            for consumer in self._state.consumers:
+                consumer.listening = False
+                consumer.attention = True
+        if self._state.failure is None:
+            yield from operations.wait_for_sends(self._state)
+        yield from self._worker.finish_steps()
+
+    def _check_receiving(self) -> None:
+        if self._worker.has_listeners and not self._worker.is_current:
+            raise IllegalState("The session has listeners, which its own thread serves; receive in another session.")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Notices two threads that wait in one session."""
+        me = threading.get_ident()
+        if self._user is not None and self._user != me:
+            raise IllegalState("Another thread is waiting in this session; each thread needs a session of its own.")
+        outer, self._user = self._user, me
+        try:
+            yield
+        finally:
+            self._user = outer
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(acknowledge=kind is None)
