@@ -23,8 +23,20 @@ class ConnectionState:
     """`number` is the transport's; `identity` is the one that survives a reconnect."""
 
     __slots__ = (
-        "client_id", "greeting", "heartbeat", "heard", "identity", "number", "opened", "peer", "phase",
-        "principal", "reader", "scram", "sessions", "spoke",
+        "client_id",
+        "greeting",
+        "heard",
+        "heartbeat",
+        "identity",
+        "number",
+        "opened",
+        "peer",
+        "phase",
+        "principal",
+        "reader",
+        "scram",
+        "sessions",
+        "spoke",
     )  # fmt: skip
 
     def __init__(self, number: int, peer: str, now: float) -> None:

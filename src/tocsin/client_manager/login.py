@@ -1,8 +1,8 @@
 """Who may connect, and the proof that a returning client is the one that left.
 
-A connection's token is an HMAC of its identity under the server's own secret, so it can be checked after a restart too, and
-nobody can claim another client's sessions. A session's id lies in the connection's range of ids: whoever has proved the
-connection has proved its sessions.
+A connection's token is an HMAC of its identity under the server's own secret, so it can be checked after a restart too,
+and nobody can claim another client's sessions. A session's id lies in the connection's range of ids: whoever has proved
+the connection has proved its sessions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The client manager: bytes of clients in, frames to clients and commands to message managers out.
 
-It is driven from outside: `connected`, `received`, `disconnected`, `answered`, `tick`; it collects what is to be sent in `out`,
-`commands` and `closing`. It does no I/O and reads no clock.
+It is driven from outside: `connected`, `received`, `disconnected`, `answered`, `tick`; it collects what is to be sent
+in `out`, `commands` and `closing`. It does no I/O and reads no clock.
 """
 
 from __future__ import annotations
@@ -12,27 +12,70 @@ from typing import Any
 
 from tocsin.client_manager.access import Action, authorize
 from tocsin.client_manager.connection import ConnectionState, Phase
+from tocsin.client_manager.greeting import Greeted, Greeter
 from tocsin.client_manager.login import Identities, Login, session_id
 from tocsin.client_manager.publishing import confirm, refused, take_block
+from tocsin.client_manager.registry import Registry
 from tocsin.client_manager.requests import (
-    ADMINISTRATION, Awaited, address, administer, create_temporary, field, number, open_consumer,
+    ADMINISTRATION,
+    Awaited,
+    address,
+    administer,
+    create_temporary,
+    field,
+    number,
+    open_consumer,
 )  # fmt: skip
 from tocsin.client_manager.session import ProducerState, SessionState, window_for
 from tocsin.cluster.commands import (
-    Answer, CloseConnection, CloseConsumer, CloseProducer, CloseSession, Command, ConsumerEnded, Delivery, Failed,
-    GrantCredit, NotStored, OpenProducer, PauseSession, Reply, SettledTo, SettleMessages, Stored,
+    Answer,
+    CloseConnection,
+    CloseConsumer,
+    CloseProducer,
+    CloseSession,
+    Command,
+    ConsumerEnded,
+    Delivery,
+    Failed,
+    GrantCredit,
+    NotStored,
+    OpenProducer,
+    PauseSession,
+    Reply,
+    SettledTo,
+    SettleMessages,
+    Stored,
 )  # fmt: skip
 from tocsin.model.errors import (
-    AuthenticationFailed, IllegalState, InvalidClientId, MessageFormatError, ProtocolError, ResourceExhausted,
+    AuthenticationFailed,
+    IllegalState,
+    MessageFormatError,
+    ProtocolError,
+    ResourceExhausted,
     TocsinError,
 )  # fmt: skip
 from tocsin.model.limits import (
-    CLIENT_ID_BYTES_MAX, CONNECTIONS_MAX, CONSUMERS_PER_SESSION_MAX, HEARTBEAT_SECONDS, LOGIN_SECONDS_MAX,
-    MESSAGE_BYTES_DEFAULT, PRODUCERS_PER_SESSION_MAX, SESSION_GRACE_SECONDS, SESSIONS_PER_CONNECTION_MAX,
+    CONNECTIONS_MAX,
+    CONSUMERS_PER_SESSION_MAX,
+    HEARTBEAT_SECONDS,
+    LOGIN_SECONDS_MAX,
+    MESSAGE_BYTES_DEFAULT,
+    PRODUCERS_PER_SESSION_MAX,
+    SESSION_GRACE_SECONDS,
+    SESSIONS_PER_CONNECTION_MAX,
 )  # fmt: skip
 from tocsin.model.values import Bytes
 from tocsin.wire.frames import (
-    Deliver, Frame, FrameType, Settled, control, read_credit, read_settle, signal, write_confirm, write_deliver,
+    Deliver,
+    Frame,
+    FrameType,
+    Settled,
+    control,
+    read_credit,
+    read_settle,
+    signal,
+    write_confirm,
+    write_deliver,
     write_settled,
 )  # fmt: skip
 
@@ -48,19 +91,14 @@ class Settings:
 class ClientManager:
     def __init__(self, settings: Settings, login: Login, identities: Identities) -> None:
         self._settings = settings
-        self._login = login
-        self._identities = identities
-        self._connections: dict[int, ConnectionState] = {}
-        # All connections by identity, those whose client is away included.
-        self._known: dict[bytes, ConnectionState] = {}
-        self._client_ids: dict[str, bytes] = {}
-        self._sessions: dict[bytes, SessionState] = {}
+        self._registry = Registry()
+        self._greeter = Greeter(
+            login, identities, self._registry, settings.product, settings.heartbeat, settings.message_bytes_max
+        )
         self._awaited: dict[int, Awaited] = {}
         self._requests = 0
         self._temporaries = 0
-        self._producers = 0
         self._touched: set[bytes] = set()
-        self._draining = False
         self.out: list[tuple[int, list[Bytes]]] = []
         self.commands: list[Command] = []
         self.closing: list[int] = []
@@ -78,27 +116,27 @@ class ClientManager:
     # ---- events of the transport
 
     def connected(self, connection: int, peer: str, now: float) -> None:
-        self._connections[connection] = ConnectionState(connection, peer, now)
-        if len(self._connections) > CONNECTIONS_MAX:
+        self._registry.connections[connection] = ConnectionState(connection, peer, now)
+        if len(self._registry.connections) > CONNECTIONS_MAX:
             error = ResourceExhausted(f"The server has {CONNECTIONS_MAX} connections, which is the most.")
-            self._end(self._connections[connection], 0, error)
+            self._end(self._registry.connections[connection], 0, error)
 
     def received(self, connection: int, data: bytes, now: float) -> None:
-        state = self._connections.get(connection)
+        state = self._registry.connections.get(connection)
         if state is None:
             return
         state.heard = now
         try:
             for frame in state.reader.feed(data):
                 self._frame(state, frame, now)
-                if connection not in self._connections:
+                if connection not in self._registry.connections:
                     return
         except TocsinError as error:
             self._end(state, 0, error)
 
     def disconnected(self, connection: int, now: float) -> None:
         """The transport is gone. Sessions stay for the grace time, in case the client comes back."""
-        state = self._connections.pop(connection, None)
+        state = self._registry.connections.pop(connection, None)
         if state is None or state.phase is not Phase.OPEN:
             return
         state.phase = Phase.AWAY
@@ -106,12 +144,12 @@ class ClientManager:
         for session in state.sessions.values():
             session.connection = -1
             self.commands.append(PauseSession(session.id))
-        if not state.sessions and self._known.get(state.identity) is state:
-            self._forget(state)
+        if not state.sessions and self._registry.known.get(state.identity) is state:
+            self._registry.forget(state)
 
     def tick(self, now: float) -> None:
         settings = self._settings
-        for state in list(self._connections.values()):
+        for state in list(self._registry.connections.values()):
             if state.phase is not Phase.OPEN:
                 if now - state.opened > LOGIN_SECONDS_MAX:
                     self._end(state, 0, AuthenticationFailed("The login took too long."))
@@ -120,24 +158,24 @@ class ClientManager:
                 self.disconnected(state.number, now)
             elif now - state.spoke >= state.heartbeat:
                 self._send(state, [signal(FrameType.PING)], now)
-        for state in list(self._known.values()):
+        for state in list(self._registry.known.values()):
             if state.phase is Phase.AWAY and now - state.opened > settings.grace:
-                self._drop(state)
+                self._close_all(state, counted=True)
 
     def drain(self) -> None:
         """The server is about to stop: tell the clients, so that they go elsewhere or come back later."""
-        self._draining = True
-        for state in list(self._connections.values()):
+        self._greeter.draining = True
+        for state in list(self._registry.connections.values()):
             farewell = {"code": 0, "text": "The server is stopping."}
             self.out.append((state.number, [control(FrameType.GOODBYE, 0, farewell)]))
 
     def flush(self, now: float) -> None:
         """End of a turn: confirmations that piled up leave, one frame for each producer and consumer."""
         for identity in self._touched:
-            session = self._sessions.get(identity)
+            session = self._registry.sessions.get(identity)
             if session is None:
                 continue
-            state = self._connections.get(session.connection)
+            state = self._registry.connections.get(session.connection)
             if state is not None:
                 frames: list[Bytes] = [write_confirm(session.number, each) for each in session.confirms.values()]
                 frames += [
@@ -154,20 +192,20 @@ class ClientManager:
     def answered(self, reply: Reply, now: float) -> None:
         match reply:
             case Stored():
-                session = self._sessions.get(reply.session)
+                session = self._registry.sessions.get(reply.session)
                 if session is not None:
-                    confirm(session, reply, self._producers)
+                    confirm(session, reply, self._registry.producers)
                     self._touched.add(reply.session)
             case Delivery():
                 self._deliver(reply, now)
             case SettledTo():
-                session = self._sessions.get(reply.key[0])
+                session = self._registry.sessions.get(reply.key[0])
                 if session is not None:
                     number_ = reply.key[1]
                     session.settled[number_] = max(session.settled.get(number_, 0), reply.number)
                     self._touched.add(reply.key[0])
             case NotStored():
-                session = self._sessions.get(reply.session)
+                session = self._registry.sessions.get(reply.session)
                 if session is not None:
                     self.flush(now)
                     producer = session.producers.get(reply.producer)
@@ -180,15 +218,15 @@ class ClientManager:
                 self._answer(reply, now)
 
     def _deliver(self, delivery: Delivery, now: float) -> None:
-        session = self._sessions.get(delivery.key[0])
-        state = self._connections.get(session.connection) if session is not None else None
+        session = self._registry.sessions.get(delivery.key[0])
+        state = self._registry.connections.get(session.connection) if session is not None else None
         if session is None or state is None:
             return  # The client is away; what it misses is offered again when it is back.
         frame = Deliver(delivery.key[1], delivery.offset, delivery.append_time, delivery.ranges, delivery.block)
         self._send(state, write_deliver(session.number, frame), now)
 
     def _consumer_ended(self, ended: ConsumerEnded, now: float) -> None:
-        session = self._sessions.get(ended.key[0])
+        session = self._registry.sessions.get(ended.key[0])
         if session is None:
             return
         session.consumers.discard(ended.key[1])
@@ -201,7 +239,7 @@ class ClientManager:
         awaited = self._awaited.pop(reply.request, None)
         if awaited is None:
             return
-        state = self._known.get(awaited.connection)
+        state = self._registry.known.get(awaited.connection)
         session = state.sessions.get(awaited.session) if state is not None else None
         fields: dict[str, Any] = {}
         if isinstance(reply, Answer):
@@ -225,10 +263,10 @@ class ClientManager:
         if session is None or awaited.destination is None:
             return {}
         if awaited.number not in session.producers:
-            self._producers += 1
+            self._registry.producers += 1
         producer = ProducerState(awaited.destination, fields["destination"])
         session.producers[awaited.number] = producer
-        credit = producer.settle(0, window_for(self._producers))
+        credit = producer.settle(0, window_for(self._registry.producers))
         return {"last_sequence": fields["last_sequence"], "credit": credit}
 
     # ---- frames of a client
@@ -236,7 +274,7 @@ class ClientManager:
     def _frame(self, state: ConnectionState, frame: Frame, now: float) -> None:
         kind = frame.type
         if state.phase is not Phase.OPEN:
-            self._greet(state, frame, now)
+            self._greeted(state, self._greeter.greet(state, frame), now)
         elif kind is FrameType.PUBLISH:
             session = self._session(state, frame)
             result = take_block(state, session, frame.payload, self._settings.message_bytes_max)
@@ -287,96 +325,23 @@ class ClientManager:
         self._awaited[self._requests] = awaited
         return self._requests
 
-    # ---- login
-
-    def _greet(self, state: ConnectionState, frame: Frame, now: float) -> None:
-        if state.phase is Phase.HELLO and frame.type is FrameType.HELLO:
-            fields = state.greeting = frame.fields()
-            if self._draining:
-                raise IllegalState("The server is stopping; try another one, or this one later.")
-            if not self._login.required:
-                self._welcome(state, None, None, now)
-                return
-            first = fields.get("sasl")
-            if not isinstance(first, bytes):
-                raise AuthenticationFailed("This server asks for a login; give a user name and a password.")
-            state.scram = self._login.scram()
-            state.phase = Phase.LOGIN
-            challenge = control(FrameType.CHALLENGE, 0, {"sasl": state.scram.challenge(first)})
-            self._send(state, [challenge], now)
-        elif state.phase is Phase.LOGIN and frame.type is FrameType.RESPONSE and state.scram is not None:
-            answer = frame.fields().get("sasl")
-            if not isinstance(answer, bytes):
-                raise ProtocolError("A login response has no proof.")
-            final = state.scram.finish(answer)
-            self._welcome(state, state.scram.user, final, now)
-        else:
-            raise ProtocolError(f"A {frame.type.name} frame is not expected before the login is complete.")
-
-    def _welcome(self, state: ConnectionState, user: str | None, final: bytes | None, now: float) -> None:
-        greeting = state.greeting
-        resumed = self._resume(state, greeting.get("resume"), user)
-        if not state.identity:
-            state.identity = self._identities.next_connection()
-        state.principal = user
-        self._known[state.identity] = state
-        state.phase = Phase.OPEN
-        wish = greeting.get("heartbeat")
-        heartbeat = float(wish) if isinstance(wish, (int, float)) else self._settings.heartbeat
-        state.heartbeat = min(max(0.1, heartbeat), self._settings.heartbeat)
-        client_id = greeting.get("client_id")
-        if client_id is not None and state.client_id is None:
-            try:
-                self._claim_client_id(state, client_id)
-            except TocsinError:
-                self._forget(state)
-                raise
-        fields: dict[str, Any] = {
-            "connection": state.identity, "token": self._login.token(state.identity), "heartbeat": state.heartbeat,
-            "max_message_bytes": self._settings.message_bytes_max, "server": self._settings.product,
-            "login": user is not None, "resumed": resumed,
-        }  # fmt: skip
-        if final is not None:
-            fields["sasl"] = final
-        state.reader.logged_in()
-        self._send(state, [control(FrameType.WELCOME, 0, fields)], now)
-
-    def _resume(self, state: ConnectionState, ticket: object, user: str | None) -> bool:
-        """Takes over what the client left, when it proves that it is the same client."""
-        if not isinstance(ticket, dict) or not self._login.proves(ticket.get("connection"), ticket.get("token")):
-            return False
-        identity: bytes = ticket["connection"]
-        former = self._known.get(identity)
-        state.identity = identity
-        if former is None:
-            return False  # The server restarted: the sessions are opened anew under their old ids.
-        if former.principal != user:
-            raise AuthenticationFailed("The sessions to resume belong to another user.")
-        if former.phase is Phase.OPEN:
-            # The old connection is half open: this side had not noticed yet.
+    def _greeted(self, state: ConnectionState, greeted: Greeted, now: float) -> None:
+        former = greeted.half_open
+        if former is not None:
             self.closing.append(former.number)
-            self._connections.pop(former.number, None)
+            self._registry.connections.pop(former.number, None)
             for session in former.sessions.values():
                 self.commands.append(PauseSession(session.id))
-        state.sessions = former.sessions
-        state.client_id = former.client_id
-        return True
-
-    def _claim_client_id(self, state: ConnectionState, client_id: object) -> None:
-        if not isinstance(client_id, str) or not 0 < len(client_id.encode()) <= CLIENT_ID_BYTES_MAX:
-            raise InvalidClientId(f"A client id is a text of 1 to {CLIENT_ID_BYTES_MAX} bytes.")
-        holder = self._known.get(self._client_ids.get(client_id, b""))
-        if holder is not None and holder is not state:
-            if holder.phase is not Phase.AWAY:
-                raise InvalidClientId(f"The client id {client_id!r} is in use by another connection.")
-            self._drop(holder)
-        self._client_ids[client_id] = state.identity
-        state.client_id = client_id
+        if greeted.gone is not None:
+            self._close_all(greeted.gone, counted=True)
+        self._send(state, [greeted.frame], now)
 
     def _set_client_id(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         if state.client_id is not None or state.sessions:
             raise IllegalState("A client id can be set only once, and only before the connection is used.")
-        self._claim_client_id(state, fields.get("client_id"))
+        gone = self._registry.claim_client_id(state, fields.get("client_id"))
+        if gone is not None:
+            self._close_all(gone, counted=True)
         self.out.append((state.number, [control(FrameType.REPLY, frame.session, {"id": fields["id"]})]))
 
     # ---- sessions, producers, consumers
@@ -394,7 +359,7 @@ class ClientManager:
                 raise ProtocolError("A session can't be resumed under another number.")
             epoch = (field(fields, "epoch", int, 0) + 1) if former is not None else 0
             session = SessionState(number_, identity, epoch, state.number)
-            state.sessions[number_] = self._sessions[identity] = session
+            self._registry.add_session(state, session)
         elif session.connection == state.number:
             raise ProtocolError(f"Session {number_} is open already.")
         else:
@@ -406,13 +371,8 @@ class ClientManager:
     def _close_session(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
         own = self._await(Awaited(state.identity, fields["id"], frame.session, operation="session.close"))
-        self._remove_session(state, session)
+        self._registry.remove_session(state, session)
         self.commands.append(CloseSession(own, session.id, False))
-
-    def _remove_session(self, state: ConnectionState, session: SessionState) -> None:
-        self._producers -= len(session.producers)
-        state.sessions.pop(session.number, None)
-        self._sessions.pop(session.id, None)
 
     def _open_producer(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
@@ -431,7 +391,7 @@ class ClientManager:
         session = self._session(state, frame)
         producer = session.producers.pop(number(fields, "producer"), None)
         if producer is not None:
-            self._producers -= 1
+            self._registry.producers -= 1
             others = (each.destination_id for each in session.producers.values())
             if producer.destination_id not in others:
                 self.commands.append(CloseProducer(session.id, producer.destination_id))
@@ -466,26 +426,15 @@ class ClientManager:
         """A polite goodbye: everything ends at once, and what was in flight does not count as tried."""
         self._close_all(state, counted=False)
         self.closing.append(state.number)
-        self._connections.pop(state.number, None)
-
-    def _drop(self, state: ConnectionState) -> None:
-        """The client did not come back in time."""
-        self._close_all(state, counted=True)
+        self._registry.connections.pop(state.number, None)
 
     def _close_all(self, state: ConnectionState, counted: bool) -> None:
         for session in list(state.sessions.values()):
             own = self._await(Awaited(state.identity, 0, session.number, operation="session.close"))
-            self._remove_session(state, session)
+            self._registry.remove_session(state, session)
             self.commands.append(CloseSession(own, session.id, counted))
         self.commands.append(CloseConnection(state.identity))
-        self._forget(state)
-
-    def _forget(self, state: ConnectionState) -> None:
-        if self._known.get(state.identity) is state:
-            del self._known[state.identity]
-        if state.client_id is not None and self._client_ids.get(state.client_id) == state.identity:
-            del self._client_ids[state.client_id]
-        state.phase = Phase.HELLO
+        self._registry.forget(state)
 
     def _end(self, state: ConnectionState, request: int, error: TocsinError) -> None:
         """The peer broke the rules, or may not enter: say why, then close. What it had is held for the grace time."""
@@ -503,7 +452,7 @@ class ClientManager:
         self._send(state, [control(FrameType.FAILURE, session, fields)], now)
 
     def _send_session(self, session: SessionState, frame: bytes, now: float) -> None:
-        state = self._connections.get(session.connection)
+        state = self._registry.connections.get(session.connection)
         if state is not None:
             self._send(state, [frame], now)
 

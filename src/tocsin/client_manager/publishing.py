@@ -1,6 +1,8 @@
-"""Blocks in, confirmations out. Each block is checked fully once, here at the edge: what passes can't crash a consumer."""
+"""Blocks in, confirmations out. Each block is checked fully once, here at the edge: what passes crashes no consumer."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from tocsin.client_manager.connection import ConnectionState
 from tocsin.client_manager.session import SessionState, window_for
@@ -40,7 +42,7 @@ def _largest(block: Block) -> int:
     if body is None or body.offsets is None:
         return 0
     ends = body.offsets.tolist()
-    return max(end - start for start, end in zip(ends, ends[1:], strict=False))
+    return max(end - start for start, end in pairwise(ends))
 
 
 def confirm(session: SessionState, stored: Stored, producers: int) -> None:
@@ -52,14 +54,5 @@ def confirm(session: SessionState, stored: Stored, producers: int) -> None:
 
 
 def refused(session_number: int, answer: NotStored) -> bytes:
-    return control(
-        FrameType.REFUSED,
-        session_number,
-        {
-            "producer": answer.producer,
-            "first": answer.first,
-            "last": answer.last,
-            "code": answer.error.code,
-            "text": str(answer.error),
-        },  # fmt: skip
-    )
+    places = {"producer": answer.producer, "first": answer.first, "last": answer.last}
+    return control(FrameType.REFUSED, session_number, {**places, "code": answer.error.code, "text": str(answer.error)})

@@ -77,8 +77,8 @@ def open_consumer(request: int, session: bytes, connection: ConnectionState, fie
         raise InvalidDestination(f"A subscription name has 1 to {SUBSCRIPTION_NAME_BYTES_MAX} bytes.")
     return OpenConsumer(
         request, session, number(fields, "consumer"), destination, connection.identity, connection.client_id, mode,
-        selector, bool(field(fields, "no_local", bool, False)), subscription, bool(field(fields, "durable", bool, False)),
-        bool(field(fields, "shared", bool, False)), field(fields, "start", dict),
+        selector, bool(field(fields, "no_local", bool, False)), subscription,
+        bool(field(fields, "durable", bool, False)), bool(field(fields, "shared", bool, False)), field(fields, "start", dict),
         min(field(fields, "messages", int, 0), PREFETCH_MAX), field(fields, "bytes", int, 0), _held(fields),
     )  # fmt: skip
 

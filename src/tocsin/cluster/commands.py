@@ -1,7 +1,7 @@
 """Commands between client managers and message managers.
 
-A client manager asks, a message manager answers; both refer to a session by its unique id, and to producers and consumers by
-the numbers that the client gave them. Blocks travel verbatim. Nothing here is per message.
+A client manager asks, a message manager answers; both refer to a session by its unique id, and to producers and
+consumers by the numbers that the client gave them. Blocks travel verbatim. Nothing here is per message.
 """
 
 from __future__ import annotations

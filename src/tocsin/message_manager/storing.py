@@ -149,9 +149,12 @@ def request_reserve(state: DestinationState, view: View, ledger: Ledger) -> None
 
 def committed(state: DestinationState, ledger: Ledger) -> None:
     """Records have become durable: what they made may be seen."""
+    before = state.visible_end
     while state.commits and state.commits[0][0] <= ledger.committed:
         state.visible_end = state.commits.popleft()[1]
     for view in state.views.values():
+        if state.visible_end > before:
+            view.idle = False
         while view.pending_reserves and view.pending_reserves[0][0] <= ledger.committed:
             view.reserved = view.pending_reserves.popleft()[1]
             view.idle = False

@@ -1,7 +1,7 @@
 """One server without its sockets: a client manager and a message manager joined by a bus, and the storage under them.
 
-Whoever drives it calls an event method and then `pump`, which moves commands, replies and disk jobs until nothing is left to
-do now; then it sends what is in `out`. The same object runs under the real loop, embedded, and in simulation.
+Whoever drives it calls an event method and then `pump`, which moves commands, replies and disk jobs until nothing is
+left to do now; then it sends what is in `out`. The same object runs under the real loop, embedded, and in simulation.
 """
 
 from __future__ import annotations
