@@ -27,6 +27,7 @@ from tocsin.wire.scram import Credentials
 log = logging.getLogger("tocsin")
 
 _TICK_SECONDS = 0.25
+_TICK_SLACK_SECONDS = 0.001
 _DRAIN_SECONDS = 5.0
 
 
@@ -47,6 +48,7 @@ class Service:
         self._scheduled = False
         self._stopping = False
         self._timer: asyncio.TimerHandle | None = None
+        self._tick_due = 0.0
 
     def _open(self) -> None:
         config = self._config
@@ -185,13 +187,16 @@ class Service:
         deadline = self.broker.next_deadline()
         if deadline is None or self._timer is None:
             return
-        when = self._loop.time() + max(0.0, deadline - self._clock.now())
-        if when < self._timer.when() - 0.001:
+        if deadline < self._tick_due - _TICK_SLACK_SECONDS:
             self._timer.cancel()
-            self._timer = self._loop.call_at(when, self._tick)
+            self._set_timer(max(0.0, deadline - self._clock.now()))
+
+    def _set_timer(self, delay: float) -> None:
+        self._tick_due = self._clock.now() + delay
+        self._timer = self._loop.call_later(delay, self._tick)
 
     def _tick(self) -> None:
-        self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+        self._set_timer(_TICK_SECONDS)
         self.broker.tick()
         self._schedule()
 
