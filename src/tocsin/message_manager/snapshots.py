@@ -17,11 +17,11 @@ from tocsin.message_manager.selector import compile_selector
 from tocsin.message_manager.view import QUEUE_VIEW, Returned, Subscription, View
 from tocsin.model.destination import Destination, Kind
 from tocsin.model.identity import Lsn
+from tocsin.model.limits import SNAPSHOT_ITEMS_MAX
 from tocsin.model.ranges import RangeSet
 from tocsin.model.values import Bytes, decode_map, encode_value
 
 DIRECTORY = "directory"
-_ITEMS_MAX = 50_000_000
 _ROW_ARRAYS = {"firsts": "Q", "lsns": "Q", "sizes": "I", "append_times": "q", "expiries": "q", "needed": "I"}
 _ROW_BYTES = ("priorities", "flags")
 _DELAYED_NUMBERS = 7
@@ -44,7 +44,7 @@ def destination_section(state: DestinationState, lsn: int) -> Section:
         "rows": rows, "views": [_view_fields(state, view) for view in state.views.values() if view.durable],
         "producers": _producer_fields(state), "delayed": _delayed_bytes(state),
     }  # fmt: skip
-    return Section(f"destination {state.id}", Lsn(lsn), encode_value(fields))
+    return Section(f"destination {state.id}", Lsn(lsn), encode_value(fields, SNAPSHOT_ITEMS_MAX))
 
 
 def _durable_needs(state: DestinationState) -> array[int]:
@@ -108,7 +108,7 @@ def load_directory(directory: Directory, section: Section) -> None:
 
 
 def load_destination(directory: Directory, section: Section, now: float) -> DestinationState:
-    fields = decode_map(section.data, _ITEMS_MAX)
+    fields = decode_map(section.data, SNAPSHOT_ITEMS_MAX)
     connection = fields["connection"]
     address = Destination(Kind(fields["kind"]), fields["name"], connection is not None)
     state = DestinationState(fields["id"], address, Options(**fields["options"]), connection)

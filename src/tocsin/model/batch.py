@@ -40,13 +40,16 @@ A directory entry is followed by the column's name (properties only); positions 
      12   4  data                 position
      16   4  data length
 
-Offsets and bitmaps have the form of Arrow's, so that an analytical reader can wrap the columns as they are. Parts of a column
-begin at multiples of 8. A message's id is its producer id and sequence: computed, never stored.
+Offsets and bitmaps have the form of Arrow's, so that an analytical reader can wrap the columns as they are. The parts
+of the columns begin at multiples of 8 and follow each other in the order of the directory (bitmap, offsets, data), none
+over another: so what a reader makes of a block grows with the block's length alone. Body, timestamp and expiry have a
+value in every row. A message's id is its producer id and sequence: computed, never stored.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 import zlib
 from array import array
 from dataclasses import dataclass
@@ -59,7 +62,11 @@ from tocsin.model.limits import (
     BATCH_COLUMNS_MAX,
     BATCH_MESSAGES_MAX,
     BLOCK_BYTES_MAX,
+    BLOCK_COLUMNS_MAX,
+    DESTINATION_NAME_BYTES_MAX,
+    PRIORITY_MAX,
     PROPERTY_NAME_BYTES_MAX,
+    SEQUENCE_MAX,
 )
 from tocsin.model.values import Bytes, Type
 
@@ -73,6 +80,7 @@ FLAG_GROUPS = 2
 HEADER = struct.Struct("<2sBBIIIBBBBHH16s16sIBBHQQqqq16s16s")
 ENTRY = struct.Struct("<BBHIIII")
 assert HEADER.size == 136
+assert sys.byteorder == "little" and array("I").itemsize == 4, "columns are laid out as little-endian memory"
 
 
 class BodyKind(IntEnum):
@@ -113,6 +121,7 @@ ARRAY_CODES = {
     Type.FLOAT: "f",
     Type.DOUBLE: "d",
 }
+ELEMENT_BYTES = {kind: array(code).itemsize for kind, code in ARRAY_CODES.items()}
 VARIABLE_TYPES = frozenset({Type.STRING, Type.BYTES})
 ELEMENT_TYPES = {
     Column.BODY: Type.BYTES,
@@ -125,6 +134,15 @@ ELEMENT_TYPES = {
     Column.GROUP_ID: Type.STRING,
     Column.GROUP_SEQUENCE: Type.INT,
 }
+
+Entry = tuple[int, int, str, int, int, int, int]
+"""(column, type, name, validity, offsets, data, data length): one column as the directory has it."""
+
+# What arrives is a plain number. Looking it up here costs a fraction of what calling the enum does.
+_BODY_KINDS: dict[int, BodyKind] = {int(kind): kind for kind in BodyKind}
+_DELIVERY_MODES: dict[int, DeliveryMode] = {int(mode): mode for mode in DeliveryMode}
+_KINDS: dict[int, Kind] = {int(kind): kind for kind in Kind}
+_TYPES: dict[int, Type] = {int(kind): kind for kind in (*ARRAY_CODES, *VARIABLE_TYPES)}
 
 
 @dataclass(slots=True)
@@ -153,7 +171,7 @@ class BatchHeader:
 
 @dataclass(slots=True)
 class ColumnData:
-    """One column: `offsets` for elements of varying size, None for fixed ones; `validity` None when all rows have a value."""
+    """One column. `offsets` is None for elements of fixed size, `validity` is None when all rows have a value."""
 
     column: int
     type: Type
@@ -166,53 +184,63 @@ class ColumnData:
 def encode_block(header: BatchHeader, columns: list[ColumnData]) -> bytes:
     """Lays out header, directory and columns; the only copy of the column bytes is the final join."""
     name = header.destination.encode()
-    header_length = HEADER.size + len(name)
-    entries: list[bytes] = []
-    parts: list[Bytes] = []
     names = [column.name.encode() for column in columns]
-    position = header_length + sum(ENTRY.size + len(each) for each in names)
-    start = _aligned(position)
-    parts.append(bytes(start - position))
-    position = start
+    header_length = HEADER.size + len(name)
+    position = header_length + ENTRY.size * len(names) + sum(map(len, names))
+    padding = _PADDING[position & 7]
+    position += len(padding)
+    entries: list[bytes] = []
+    parts: list[Bytes | array[int]] = []
     for column, column_name in zip(columns, names, strict=True):
-        places = [0, 0, 0]
-        for index, part in enumerate((column.validity, column.offsets, column.data)):
-            if part is None:
-                continue
-            view = memoryview(part).cast("B") if isinstance(part, array) else part
-            places[index] = position
-            end = position + len(view)
-            parts.append(view)
-            parts.append(_PADDING[-end % 8])
-            position = _aligned(end)
-        data_length = len(column.data)
-        entries.append(ENTRY.pack(column.column, column.type, len(column_name), *places, data_length) + column_name)
+        validity, offsets, data = column.validity, column.offsets, column.data
+        validity_at = offsets_at = 0
+        if validity is not None:
+            validity_at = position
+            position = _append(parts, validity, position, len(validity))
+        if offsets is not None:
+            offsets_at = position
+            position = _append(parts, offsets, position, 4 * len(offsets))
+        size = len(data)
+        entries.append(
+            ENTRY.pack(column.column, column.type, len(column_name), validity_at, offsets_at, position, size)
+        )
+        entries.append(column_name)
+        position = _append(parts, data, position, size)
     fixed = HEADER.pack(
         MAGIC, VERSION, header.flags, 0, position, header.count, header.body_kind, header.delivery_mode,
-        header.priority, header.codec, header_length, len(columns), header.connection_id, header.producer_id,
+        header.priority, header.codec, header_length, len(names), header.connection_id, header.producer_id,
         header.producer_epoch, header.destination_kind, 0, len(name), header.first_sequence,
         header.unconfirmed_from, header.base_timestamp, header.delivery_time, header.earliest_expiry,
         header.stage, header.large_message,
     )  # fmt: skip
-    body = b"".join([fixed[8:], name, *entries, *parts])
-    return b"".join((fixed[:4], zlib.crc32(body).to_bytes(4, "little"), body))
+    head = b"".join((fixed[8:], name, *entries, padding))
+    crc = zlib.crc32(head)
+    for part in parts:
+        crc = zlib.crc32(part, crc)
+    return b"".join((fixed[:4], crc.to_bytes(4, "little"), head, *parts))
 
 
-_PADDING = [bytes(size) for size in range(8)]
+# By position modulo 8: what is missing to the next multiple of 8.
+_PADDING = [bytes(-position % 8) for position in range(8)]
 
 
-def _aligned(position: int) -> int:
-    return position + (-position % 8)
+def _append(parts: list[Bytes | array[int]], part: Bytes | array[int], position: int, size: int) -> int:
+    """Adds a part that begins at the position, and says where the next one does."""
+    parts.append(part)
+    padding = _PADDING[size & 7]
+    if padding:
+        parts.append(padding)
+    return position + size + len(padding)
 
 
 class Block:
     """A parsed view of an encoded block. Cheap to make: the header is read at once, columns only when asked for."""
 
     __slots__ = (
-        "_directory", "connection_id", "count", "data", "delivery_mode", "delivery_time", "destination",
-        "destination_kind", "earliest_expiry", "first_sequence", "flags", "header_length", "body_kind",
-        "base_timestamp", "columns_count", "large_message", "length", "priority", "producer_epoch",
-        "producer_id", "stage", "unconfirmed_from", "codec",
+        "_directory", "_directory_end", "base_timestamp", "body_kind", "codec", "columns_count", "connection_id",
+        "count", "data", "delivery_mode", "delivery_time", "destination", "destination_kind", "earliest_expiry",
+        "first_sequence", "flags", "header_length", "large_message", "length", "priority", "producer_epoch",
+        "producer_id", "stage", "unconfirmed_from",
     )  # fmt: skip
 
     def __init__(self, data: Bytes) -> None:
@@ -226,19 +254,22 @@ class Block:
         ) = HEADER.unpack_from(data)  # fmt: skip
         if magic != MAGIC:
             raise MessageFormatError("A batch does not begin with its magic bytes.")
-        if version > VERSION:
-            raise NewerFormat(f"A batch has format version {version}; this release reads up to {VERSION}.")
-        if self.length != len(data) or self.header_length < HEADER.size + name_length:
+        if version != VERSION:
+            raise _other_version(version)
+        if self.length != len(data) or not HEADER.size + name_length <= self.header_length <= self.length:
             raise MessageFormatError("A batch's lengths contradict each other.")
         try:
-            self.body_kind = BodyKind(body_kind)
-            self.delivery_mode = DeliveryMode(delivery_mode)
-            self.destination_kind = Kind(destination_kind)
+            self.body_kind = _BODY_KINDS[body_kind]
+            self.delivery_mode = _DELIVERY_MODES[delivery_mode]
+            self.destination_kind = _KINDS[destination_kind]
             self.destination = str(data[HEADER.size : HEADER.size + name_length], "utf-8")
-        except (ValueError, UnicodeDecodeError) as error:
-            raise MessageFormatError(f"A batch header is malformed: {error}.") from error
+        except KeyError as error:
+            raise MessageFormatError(f"A batch header has the unknown kind or delivery mode {error}.") from None
+        except UnicodeDecodeError as error:
+            raise MessageFormatError("A batch's destination is not valid UTF-8.") from error
         self.data = data
-        self._directory: list[tuple[int, int, str, int, int, int, int]] | None = None
+        self._directory: list[Entry] | None = None
+        self._directory_end = 0
 
     def header(self) -> BatchHeader:
         return BatchHeader(
@@ -248,30 +279,29 @@ class Block:
             self.large_message, self.codec,
         )  # fmt: skip
 
-    def directory(self) -> list[tuple[int, int, str, int, int, int, int]]:
-        """(column, type, name, validity, offsets, data, data length) of each column."""
+    def directory(self) -> list[Entry]:
         if self._directory is None:
-            entries = []
-            position = self.header_length
-            if self.columns_count > BATCH_COLUMNS_MAX:
-                raise MessageFormatError(f"A batch has {self.columns_count} columns; {BATCH_COLUMNS_MAX} is the most.")
-            for _ in range(self.columns_count):
-                if position + ENTRY.size > self.length:
-                    raise MessageFormatError("A batch's column directory is cut off.")
-                column, kind, name_length, validity, offsets, data, data_length = ENTRY.unpack_from(self.data, position)
-                position += ENTRY.size
-                if name_length > PROPERTY_NAME_BYTES_MAX:
-                    raise MessageFormatError(
-                        f"A property name has {name_length} bytes; {PROPERTY_NAME_BYTES_MAX} is the most."
-                    )
-                try:
-                    name = str(self.data[position : position + name_length], "utf-8")
-                except UnicodeDecodeError as error:
-                    raise MessageFormatError("A property name is not valid UTF-8.") from error
-                position += name_length
-                entries.append((column, kind, name, validity, offsets, data, data_length))
-            self._directory = entries
+            self._directory = self._read_directory()
         return self._directory
+
+    def _read_directory(self) -> list[Entry]:
+        if self.columns_count > BLOCK_COLUMNS_MAX:
+            raise MessageFormatError(f"A batch has {self.columns_count} columns; {BLOCK_COLUMNS_MAX} is the most.")
+        data, position = self.data, self.header_length
+        entries: list[Entry] = []
+        try:
+            for _ in range(self.columns_count):
+                column, kind, name_length, validity, offsets, data_at, size = ENTRY.unpack_from(data, position)
+                position += ENTRY.size
+                name = ""
+                if name_length:
+                    name = _property_name(data[position : position + name_length], name_length)
+                    position += name_length
+                entries.append((column, kind, name, validity, offsets, data_at, size))
+        except struct.error:
+            raise MessageFormatError("A batch's column directory is cut off.") from None
+        self._directory_end = position
+        return entries
 
     def has_column(self, column: Column) -> bool:
         return any(entry[0] == column for entry in self.directory())
@@ -293,79 +323,126 @@ class Block:
             if entry[0] == Column.PROPERTY and (name is None or entry[2] == name)
         ]
 
-    def _column(self, entry: tuple[int, int, str, int, int, int, int]) -> ColumnData:
+    def _column(self, entry: Entry) -> ColumnData:
         column, kind, name, validity_at, offsets_at, data_at, data_length = entry
-        validity = self.data[validity_at : validity_at + (self.count + 7) // 8] if validity_at else None
+        data = self.data
+        validity = data[validity_at : validity_at + (self.count + 7) // 8] if validity_at else None
         offsets: array[int] | None = None
         if offsets_at:
             offsets = array("I")
-            offsets.frombytes(self.data[offsets_at : offsets_at + 4 * (self.count + 1)])
-        return ColumnData(column, Type(kind), name, self.data[data_at : data_at + data_length], offsets, validity)
+            offsets.frombytes(data[offsets_at : offsets_at + 4 * (self.count + 1)])
+        return ColumnData(column, _TYPES[kind], name, data[data_at : data_at + data_length], offsets, validity)
+
+
+def _other_version(version: int) -> MessageFormatError | NewerFormat:
+    if version > VERSION:
+        return NewerFormat(f"A batch has format version {version}; this release reads up to {VERSION}.")
+    return MessageFormatError(f"A batch has format version {version}, which never was.")
+
+
+def _property_name(raw: Bytes, length: int) -> str:
+    if length > PROPERTY_NAME_BYTES_MAX:
+        raise MessageFormatError(f"A property name has {length} bytes; {PROPERTY_NAME_BYTES_MAX} is the most.")
+    if len(raw) != length:
+        raise MessageFormatError("A batch's column directory is cut off.")
+    try:
+        return str(raw, "utf-8")
+    except UnicodeDecodeError as error:
+        raise MessageFormatError("A property name is not valid UTF-8.") from error
+
+
+# The same tables as above by plain numbers, for the check.
+_KNOWN_FLAGS = FLAG_NO_MESSAGE_ID | FLAG_GROUPS
+_HEADER_COLUMN_TYPES: dict[int, int] = {int(column): int(kind) for column, kind in ELEMENT_TYPES.items()}
+_SIZES: dict[int, int] = {int(kind): ELEMENT_BYTES.get(kind, 0) for kind in _TYPES.values()}
+_BODY, _PROPERTY, _STRING = int(Column.BODY), int(Column.PROPERTY), int(Type.STRING)
+_IN_EVERY_ROW = frozenset(map(int, (Column.BODY, Column.TIMESTAMP, Column.EXPIRY)))
 
 
 def check_block(data: Bytes) -> Block:
     """The one full check, at the edge: what passes it can't crash a reader.
 
-    CRC, lengths, directory bounds, offsets rising and inside their column, element types, limits, UTF-8 text.
+    CRC, lengths, directory bounds, parts one behind another, offsets rising and inside their column, element types,
+    limits, UTF-8 text.
     """
-    block = Block(data)
-    if zlib.crc32(memoryview(data)[8:]) != int.from_bytes(data[4:8], "little"):
+    view = memoryview(data)
+    block = Block(view)
+    if zlib.crc32(view[8:]) != int.from_bytes(view[4:8], "little"):
         raise MessageFormatError("A batch's checksum does not match its content.")
-    if not 0 < block.count <= BATCH_MESSAGES_MAX:
-        raise MessageFormatError(f"A batch of {block.count} messages; 1 to {BATCH_MESSAGES_MAX} are allowed.")
-    if block.length > BLOCK_BYTES_MAX or block.priority > 9 or block.codec:
-        raise MessageFormatError("A batch is over the size limit, or its priority or codec is unknown.")
-    seen: set[tuple[int, int, str]] = set()
-    for entry in block.directory():
-        _check_column(block, entry)
-        key = entry[:3]
-        if key in seen:
-            raise MessageFormatError("A batch has the same column twice.")
-        seen.add(key)
-    if (block.body_kind is not BodyKind.EMPTY) != block.has_column(Column.BODY):
+    _check_header(block)
+    directory = block.directory()
+    end = block._directory_end
+    has_body = False
+    for entry in directory:
+        end = _check_column(block, view, entry, end)
+        has_body |= entry[0] == _BODY
+    if len(directory) > 1 and len({entry[:3] for entry in directory}) != len(directory):
+        raise MessageFormatError("A batch has the same column twice.")
+    if has_body is (block.body_kind is BodyKind.EMPTY):
         raise MessageFormatError("A batch's body kind contradicts its columns.")
     return block
 
 
-def _check_column(block: Block, entry: tuple[int, int, str, int, int, int, int]) -> None:
+def _check_header(block: Block) -> None:
+    if not 0 < block.count <= BATCH_MESSAGES_MAX:
+        raise MessageFormatError(f"A batch of {block.count} messages; 1 to {BATCH_MESSAGES_MAX} are allowed.")
+    if block.length > BLOCK_BYTES_MAX:
+        raise MessageFormatError(f"A batch of {block.length} bytes; {BLOCK_BYTES_MAX} is the most.")
+    if block.columns_count > BATCH_COLUMNS_MAX:
+        raise MessageFormatError(f"A batch has {block.columns_count} columns; {BATCH_COLUMNS_MAX} is the most.")
+    if block.priority > PRIORITY_MAX or block.codec or block.flags & ~_KNOWN_FLAGS:
+        raise MessageFormatError("A batch's priority, codec or flags are unknown.")
+    if len(block.destination) > DESTINATION_NAME_BYTES_MAX:
+        raise MessageFormatError(f"A batch's destination is longer than {DESTINATION_NAME_BYTES_MAX} bytes.")
+    if not block.unconfirmed_from <= block.first_sequence <= SEQUENCE_MAX - block.count or not block.first_sequence:
+        raise MessageFormatError("A batch's sequences are out of their range, or after those it may resend.")
+    if block.base_timestamp < 0 or block.delivery_time < 0 or block.earliest_expiry < 0:
+        raise MessageFormatError("A batch has a time before 1970.")
+
+
+def _check_column(block: Block, view: memoryview, entry: Entry, end: int) -> int:
+    """Checks one column whose parts may begin at `end` or later; says where its last part ends."""
     column, kind, name, validity_at, offsets_at, data_at, data_length = entry
-    variable = kind in VARIABLE_TYPES
-    if not variable and kind not in ARRAY_CODES:
+    size = _SIZES.get(kind)
+    if size is None:
         raise MessageFormatError(f"A column has the unknown type {kind}.")
-    if column != Column.PROPERTY and ELEMENT_TYPES.get(column) != kind:  # type: ignore[call-overload]
-        raise MessageFormatError(f"Column {column} has the wrong type {kind}.")
-    if (column == Column.PROPERTY) != bool(name):
+    if column != _PROPERTY and _HEADER_COLUMN_TYPES.get(column) != kind:
+        raise MessageFormatError(f"Column {column} is unknown or has the wrong type {kind}.")
+    if (column == _PROPERTY) != bool(name):
         raise MessageFormatError("Properties, and only they, have names.")
-    low = block.header_length
-    sizes = (
-        (validity_at, (block.count + 7) // 8, bool(validity_at)),
-        (offsets_at, 4 * (block.count + 1), variable),
-        (data_at, data_length, True),
-    )
-    for position, size, wanted in sizes:
-        if wanted and (position < low or position + size > block.length):
-            raise MessageFormatError("A column lies outside its batch.")
-    if bool(offsets_at) != variable:
-        raise MessageFormatError("A column's offsets contradict its type.")
-    if not variable:
-        if data_length != block.count * array(ARRAY_CODES[Type(kind)]).itemsize:
+    if validity_at:
+        if column in _IN_EVERY_ROW:
+            raise MessageFormatError(f"Column {column} must have a value for every message.")
+        end = _part_end(block, end, validity_at, (block.count + 7) // 8)
+    if size:
+        if offsets_at or data_length != block.count * size:
             raise MessageFormatError("A column's length contradicts the number of messages.")
-        return
-    offsets = array("I")
-    offsets.frombytes(block.data[offsets_at : offsets_at + 4 * (block.count + 1)])
-    ends = offsets.tolist()
+        return _part_end(block, end, data_at, data_length)
+    end = _part_end(block, end, offsets_at, 4 * (block.count + 1))
+    ends = view[offsets_at:end].cast("I").tolist()
     # Sorting a list that is sorted already is one pass in C: cheaper than any loop of ours.
     if ends[0] != 0 or ends[-1] != data_length or sorted(ends) != ends:
         raise MessageFormatError("A column's offsets do not rise from 0 to its length.")
-    if kind == Type.STRING or (column == Column.BODY and block.body_kind is BodyKind.TEXT):
-        _check_text(block.data[data_at : data_at + data_length], ends)
+    end = _part_end(block, end, data_at, data_length)
+    if kind == _STRING or (column == _BODY and block.body_kind is BodyKind.TEXT):
+        _check_text(view[data_at:end], ends)
+    return end
 
 
-def _check_text(data: Bytes, ends: list[int]) -> None:
+def _part_end(block: Block, end: int, position: int, size: int) -> int:
+    if position < end or position & 7 or position + size > block.length:
+        raise MessageFormatError("A part of a column lies outside its batch, over another part or askew.")
+    return position + size
+
+
+def _check_text(data: memoryview, ends: list[int]) -> None:
     try:
         text = str(data, "utf-8")
-        if len(text) != len(data):  # Not ASCII: each element must be valid by itself.
-            for start, end in zip(ends, ends[1:], strict=False):
-                str(data[start:end], "utf-8")
     except UnicodeDecodeError as error:
         raise MessageFormatError("A text in a batch is not valid UTF-8.") from error
+    if len(text) == len(data):
+        return
+    # Valid as a whole, but not ASCII: each element is valid by itself when none begins inside a character.
+    length = len(data)
+    if any(start < length and data[start] & 0xC0 == 0x80 for start in ends):
+        raise MessageFormatError("A text in a batch ends inside a character.")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
-from tocsin.model.batch import ARRAY_CODES, Block, Column, ColumnData
+from tocsin.model.batch import ARRAY_CODES, VARIABLE_TYPES, Block, Column, ColumnData
 from tocsin.model.errors import MessageFormatError
 from tocsin.model.values import Byte, Bytes, Float, Int, Short, Type
 
@@ -19,17 +19,15 @@ _NARROW = {Type.BYTE: Byte, Type.SHORT: Short, Type.INT: Int, Type.FLOAT: Float}
 
 def bytes_column(column: Column, values: Sequence[bytes]) -> ColumnData:
     """A column of byte strings that all rows have: the hot path."""
-    offsets = array("I", accumulate(map(len, values), initial=0))
-    return ColumnData(column, Type.BYTES, "", b"".join(values), offsets)
+    return ColumnData(column, Type.BYTES, "", b"".join(values), _offsets(values))
 
 
 def text_column(column: Column, values: Sequence[str]) -> ColumnData:
     """A column of bytes that hold UTF-8 text; ASCII needs no pass over the single strings."""
     joined = "".join(values)
-    data = joined.encode()
-    if len(data) != len(joined):
-        return bytes_column(column, [value.encode() for value in values])
-    return ColumnData(column, Type.BYTES, "", data, array("I", accumulate(map(len, values), initial=0)))
+    if not joined.isascii():
+        return bytes_column(column, [_utf8(value) for value in values])
+    return ColumnData(column, Type.BYTES, "", joined.encode(), _offsets(values))
 
 
 def value_column(column: Column, kind: Type, name: str, values: Sequence[Any]) -> ColumnData:
@@ -37,10 +35,9 @@ def value_column(column: Column, kind: Type, name: str, values: Sequence[Any]) -
     validity = None
     if None in values:
         validity = pack_bits([value is not None for value in values])
-    if kind in (Type.STRING, Type.BYTES):
-        encoded = [b"" if value is None else _as_bytes(value) for value in values]
-        offsets = array("I", accumulate(map(len, encoded), initial=0))
-        return ColumnData(column, kind, name, b"".join(encoded), offsets, validity)
+    if kind in VARIABLE_TYPES:
+        encoded = [_as_bytes(value) for value in values]
+        return ColumnData(column, kind, name, b"".join(encoded), _offsets(encoded), validity)
     try:
         data = array(ARRAY_CODES[kind], [0 if value is None else value for value in values])
     except (OverflowError, TypeError) as error:
@@ -48,42 +45,70 @@ def value_column(column: Column, kind: Type, name: str, values: Sequence[Any]) -
     return ColumnData(column, kind, name, data.tobytes(), None, validity)
 
 
+def _offsets(values: Sequence[bytes] | Sequence[str]) -> array[int]:
+    # An array takes a list in one go and an iterator item by item.
+    return array("I", [0, *accumulate(map(len, values))])
+
+
 def _as_bytes(value: Any) -> bytes:
-    return value.encode() if isinstance(value, str) else bytes(value)
+    if value is None:
+        return b""
+    return _utf8(value) if isinstance(value, str) else bytes(value)
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise MessageFormatError(f"The text {text[:40]!r} can't be written as UTF-8.") from error
+
+
+# A flag becomes the digit of a binary number; a byte of a bitmap becomes its eight flags, the lowest bit first.
+_DIGITS = bytes([ord("0")] + [ord("1")] * 255)
+_FLAGS = [tuple(bool(byte >> bit & 1) for bit in range(8)) for byte in range(256)]
 
 
 def pack_bits(flags: Sequence[bool]) -> bytes:
-    number = int("".join("1" if flag else "0" for flag in reversed(flags)) or "0", 2)
-    return number.to_bytes((len(flags) + 7) // 8, "little")
+    digits = bytes(flags[::-1]).translate(_DIGITS)
+    return int(digits or b"0", 2).to_bytes((len(flags) + 7) // 8, "little")
 
 
 def unpack_bits(bits: Bytes, count: int) -> list[bool]:
-    text = format(int.from_bytes(bits, "little"), f"0{count}b")[::-1]
-    return [text[index] == "1" for index in range(count)]
+    flags = list(chain.from_iterable(map(_FLAGS.__getitem__, bits)))
+    del flags[count:]
+    return flags
+
+
+def slice_bits(bits: Bytes, start: int, end: int) -> bytes:
+    """The bitmap of the rows from start up to end."""
+    number = int.from_bytes(bits, "little") >> start & (1 << end - start) - 1
+    return number.to_bytes((end - start + 7) // 8, "little")
 
 
 def raw_values(column: ColumnData, count: int) -> list[Any]:
     """The elements of a column, None where a row has no value; strings decoded, numbers plain."""
     values: list[Any]
     if column.offsets is not None:
-        data = bytes(column.data)
-        ends = column.offsets.tolist()
-        if column.type is Type.STRING:
-            text = data.decode()
-            if len(text) == len(data):
-                values = [text[start:end] for start, end in zip(ends, ends[1:], strict=False)]
-            else:
-                values = [data[start:end].decode() for start, end in zip(ends, ends[1:], strict=False)]
-        else:
-            values = [data[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+        values = _variable_values(bytes(column.data), column.offsets.tolist(), column.type)
     else:
         numbers = array(ARRAY_CODES[column.type])
         numbers.frombytes(column.data)
-        values = [value != 0 for value in numbers] if column.type is Type.BOOLEAN else numbers.tolist()
+        values = list(map(bool, numbers)) if column.type is Type.BOOLEAN else numbers.tolist()
     if column.validity is not None:
         valid = unpack_bits(column.validity, count)
         values = [value if good else None for value, good in zip(values, valid, strict=True)]
     return values
+
+
+def _variable_values(data: bytes, ends: list[int], kind: Type) -> list[Any]:
+    # Unlike pairwise, zip uses one tuple again and again, which shows in a loop this small.
+    bounds = zip(ends, ends[1:], strict=False)  # noqa: RUF007
+    if kind is not Type.STRING:
+        return [data[start:end] for start, end in bounds]
+    if data.isascii():
+        text = data.decode()
+        return [text[start:end] for start, end in bounds]
+    return [data[start:end].decode() for start, end in bounds]
 
 
 def typed_values(column: ColumnData, count: int) -> list[Any]:

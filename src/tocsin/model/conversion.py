@@ -1,12 +1,13 @@
 """The JMS conversion tables: which stored type may be read as which.
 
-One table serves properties (boolean to double and string) and the values of map, stream and bytes bodies (char and bytes in
-addition). A row is the stored type, the entries are the types it may be read as. A string may be read as any number or
-boolean that its text spells; a null may be read as a string or bytes only.
+One table serves properties (boolean to double and string) and the values of map, stream and bytes bodies (char and
+bytes in addition). A row is the stored type, the entries are the types it may be read as. A string may be read as any
+number or boolean that its text spells; a null may be read as a string or bytes only.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tocsin.model.errors import MessageFormatError
@@ -60,20 +61,41 @@ def convert(value: Any, wanted: type) -> Any:
     return value if type(value) is wanted else wanted(value)
 
 
+# Python would also take underscores, spaces and the digits of other scripts, which no other JMS client writes or reads.
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+
+
 def _from_text(text: str, target: Type, wanted: type) -> Any:
     if target is Type.BOOLEAN:
-        return text.strip().lower() == "true"
+        return text.lower() == "true"
     try:
-        return wanted(float(text) if target in (Type.FLOAT, Type.DOUBLE) else int(text))
+        if target in (Type.FLOAT, Type.DOUBLE):
+            if "_" in text:
+                raise ValueError
+            return wanted(float(text))
+        if not _WHOLE_NUMBER.fullmatch(text):
+            raise ValueError
+        return wanted(Long(text))
     except ValueError:
-        raise MessageFormatError(f"The text {text!r} does not spell a {target.name.lower()}.") from None
+        raise MessageFormatError(f"The text {text[:40]!r} does not spell a {target.name.lower()}.") from None
 
 
 def _to_text(value: Any, stored: Type) -> str:
     if stored is Type.BOOLEAN:
         return "true" if value else "false"
-    if stored in (Type.FLOAT, Type.DOUBLE):
+    if stored is Type.FLOAT:
+        return _float_text(value)
+    if stored is Type.DOUBLE:
         return repr(float(value))
     if stored in (Type.STRING, Type.CHAR):
         return str(value)
     return str(int(value))
+
+
+def _float_text(value: float) -> str:
+    """The shortest text that means this number among those of 32 bits: 0.1, where 64 bits need 0.10000000149011612."""
+    for digits in range(6, 9):
+        text = f"{value:.{digits}g}"
+        if Float(text) == value:
+            return repr(float(text))
+    return repr(float(f"{value:.9g}"))

@@ -1,7 +1,7 @@
 """Queues and topics, and what a name may look like.
 
-A name is 1 to 255 bytes of UTF-8 without white space, control characters, quotes or the wildcard characters. Names that
-begin with an underscore belong to the system: clients can use some of them, and create none.
+A name is 1 to 255 bytes of UTF-8 without white space, control characters, quotes, backslash or the wildcard characters.
+Names that begin with an underscore belong to the system: clients can use some of them, and create none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ LOG = "_LOG"
 DEAD_MESSAGES = "_DMQ"
 WELL_KNOWN = (ADMIN, LOG, DEAD_MESSAGES)
 
-_FORBIDDEN = re.compile(r"[\s\x00-\x1f\x7f\"'\\*?#>]")
+# Lone halves of surrogate pairs are among them, because UTF-8 has no form for these.
+_FORBIDDEN = re.compile(r"[\s\x00-\x1f\x7f-\x9f\"'\\*?#>\ud800-\udfff]")
 
 
 class Kind(IntEnum):
@@ -72,7 +73,8 @@ def check_name(name: str, what: str = "destination") -> str:
     bad = _FORBIDDEN.search(name)
     if bad:
         raise InvalidDestination(
-            f"The {what} name {name!r} contains {bad.group()!r}; white space, quotes, backslash and * ? # > are not allowed."
+            f"The {what} name {name!r} contains {bad.group()!r}; white space, control characters, quotes, backslash "
+            "and * ? # > are not allowed."
         )
     return name
 

@@ -39,11 +39,15 @@ def show_id(identity: bytes) -> str:
 
 def parse_id(text: str) -> UniqueId:
     """The way back from `show_id`; raises ValueError for anything else."""
-    site, node, boot, sequence = (int(part, 16) for part in text.split("."))
     try:
-        return unique_id(site, node, boot, sequence)
-    except struct.error as error:
-        raise ValueError(f"{text!r} is not a unique id.") from error
+        site, node, boot, sequence = (int(part, 16) for part in text.split("."))
+        identity = unique_id(site, node, boot, sequence)
+    except (ValueError, struct.error):
+        raise ValueError(f"{text[:60]!r} is not a unique id.") from None
+    # Python reads more spellings of a number than one, and an id must not have two.
+    if show_id(identity) != text:
+        raise ValueError(f"{text[:60]!r} is not a unique id.")
+    return identity
 
 
 class IdSource:

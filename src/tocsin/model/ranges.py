@@ -55,7 +55,9 @@ class RangeSet:
         ends[low:high] = [each[1] for each in kept]
 
     def covers(self, start: int, end: int) -> bool:
-        """Whether every number of the range is in the set."""
+        """Whether every number of the range is in the set; of an empty range it is."""
+        if start >= end:
+            return True
         index = bisect_right(self._starts, start) - 1
         return index >= 0 and self._ends[index] >= end
 
@@ -65,6 +67,8 @@ class RangeSet:
     def within(self, start: int, end: int) -> list[Range]:
         """What the set has of the range."""
         found: list[Range] = []
+        if start >= end:
+            return found
         index = bisect_right(self._ends, start)
         while index < len(self._starts) and self._starts[index] < end:
             found.append((max(start, self._starts[index]), min(end, self._ends[index])))

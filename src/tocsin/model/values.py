@@ -17,8 +17,9 @@ A value is one tag byte and its content, little-endian:
     11   list     u32 count, values              list
     12   map      u32 count, (string, value)     dict
 
-The decoder counts items and depth, and takes a length only when that many bytes are there: a length field can't make it
-allocate. A plain Python int is a long and a plain float a double; the narrower types are subclasses to ask for.
+Both directions count items and depth, so that nothing is written which could not be read. The decoder takes a length
+only when that many bytes are there: a length field can't make it allocate. A plain Python int is a long and a plain
+float a double; the narrower types are subclasses to ask for.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ class Type(IntEnum):
     BYTES = 10
     LIST = 11
     MAP = 12
+
+
+_FLOAT = struct.Struct("<f")
 
 
 def _ranged(name: str, bits: int, value: int) -> int:
@@ -86,7 +90,13 @@ class Long(int):
 
 
 class Float(float):
-    """A JMS float: 32 bits."""
+    """A JMS float: 32 bits. It is rounded when it is made, so that it is the same before and after the trip."""
+
+    def __new__(cls, value: float | str) -> Float:
+        try:
+            return super().__new__(cls, _FLOAT.unpack(_FLOAT.pack(float(value)))[0])
+        except OverflowError as error:
+            raise MessageFormatError(f"{value} does not fit a JMS float of 32 bits.") from error
 
 
 class Double(float):
@@ -129,7 +139,7 @@ _FIXED = {
     Type.CHAR: struct.Struct("<H"),
     Type.INT: struct.Struct("<i"),
     Type.LONG: struct.Struct("<q"),
-    Type.FLOAT: struct.Struct("<f"),
+    Type.FLOAT: _FLOAT,
     Type.DOUBLE: struct.Struct("<d"),
 }
 _NARROW = {Type.BYTE: Byte, Type.SHORT: Short, Type.INT: Int, Type.FLOAT: Float}
@@ -149,39 +159,48 @@ def type_of(value: object) -> Type:
     return found
 
 
-def encode_value(value: object) -> bytes:
-    out = bytearray()
-    _encode(value, out, 0)
-    return bytes(out)
+def encode_value(value: object, items_max: int = VALUE_ITEMS_MAX) -> bytes:
+    encoder = _Encoder(items_max)
+    encoder.value(value, 0)
+    return bytes(encoder.out)
 
 
-def _encode(value: object, out: bytearray, depth: int) -> None:
-    if depth > VALUE_DEPTH_MAX:
-        raise MessageFormatError(f"The value is nested deeper than {VALUE_DEPTH_MAX} levels.")
-    kind = type_of(value)
-    out.append(kind)
-    fixed = _FIXED.get(kind)
-    if fixed is not None:
-        try:
-            out += fixed.pack(ord(value) if isinstance(value, Char) else value)
-        except (struct.error, OverflowError) as error:
-            raise MessageFormatError(f"{value!r} does not fit a JMS {kind.name.lower()}.") from error
-    elif isinstance(value, str):
-        encoded = _utf8(value)
-        out += _LENGTH.pack(len(encoded)) + encoded
-    elif isinstance(value, (bytes, bytearray, memoryview)):
-        out += _LENGTH.pack(len(value))
-        out += value
-    elif isinstance(value, Sequence):
-        out += _LENGTH.pack(len(value))
-        for item in value:
-            _encode(item, out, depth + 1)
-    elif isinstance(value, Mapping):
-        out += _LENGTH.pack(len(value))
-        for name, item in value.items():
-            encoded = _utf8(name)
-            out += _LENGTH.pack(len(encoded)) + encoded
-            _encode(item, out, depth + 1)
+class _Encoder:
+    __slots__ = ("items_left", "out")
+
+    def __init__(self, items_max: int) -> None:
+        self.out, self.items_left = bytearray(), items_max
+
+    def value(self, value: object, depth: int) -> None:
+        self.items_left -= 1
+        if depth > VALUE_DEPTH_MAX or self.items_left < 0:
+            raise MessageFormatError(f"A value has too many items or is nested deeper than {VALUE_DEPTH_MAX} levels.")
+        kind = type_of(value)
+        self.out.append(kind)
+        fixed = _FIXED.get(kind)
+        if fixed is not None:
+            try:
+                self.out += fixed.pack(ord(value) if isinstance(value, Char) else value)
+            except (struct.error, OverflowError) as error:
+                raise MessageFormatError(f"{value!r} does not fit a JMS {kind.name.lower()}.") from error
+        elif isinstance(value, str):
+            self.run(_utf8(value))
+        elif isinstance(value, (bytes, bytearray, memoryview)):
+            # The length of a view counts its items, which may be wider than bytes.
+            self.run(value.tobytes() if isinstance(value, memoryview) else value)
+        elif isinstance(value, Sequence):
+            self.out += _LENGTH.pack(len(value))
+            for item in value:
+                self.value(item, depth + 1)
+        elif isinstance(value, Mapping):
+            self.out += _LENGTH.pack(len(value))
+            for name, item in value.items():
+                self.run(_utf8(name))
+                self.value(item, depth + 1)
+
+    def run(self, raw: bytes | bytearray) -> None:
+        self.out += _LENGTH.pack(len(raw))
+        self.out += raw
 
 
 def _utf8(text: object) -> bytes:
