@@ -67,6 +67,14 @@ class Broker:
 
     def pump(self) -> bool:
         """Moves everything that can move; True when there is more work than one turn should do."""
+        more = self._turn()
+        while self.storage.pump():
+            self.durable()
+            more |= self._turn()
+        return more or bool(self.clients.commands)
+
+    def _turn(self) -> bool:
+        """Commands to the message manager, its work, replies back to the clients."""
         self._now, self._wall = self._clock.now(), self._clock.wall()
         clients, manager, bus = self.clients, self.manager, self._bus
         for command in clients.commands:
@@ -78,8 +86,7 @@ class Broker:
             bus.send(MESSAGE_MANAGER, receiver, reply)
         bus.deliver()
         clients.flush(self._now)
-        self.storage.pump()
-        return more or bool(clients.commands)
+        return more
 
     def take_out(self) -> list[tuple[int, list[Bytes]]]:
         out, self.clients.out = self.clients.out, []

@@ -13,6 +13,7 @@ from tocsin.client_manager.machine import Settings as ClientSettings
 from tocsin.message_manager.destination import Options
 from tocsin.message_manager.machine import Settings as ManagerSettings
 from tocsin.model.errors import StorageFailed
+from tocsin.model.values import Bytes
 from tocsin.node.broker import Broker
 from tocsin.node.config import ServerConfig
 from tocsin.node.identity_files import next_boot, node_secret
@@ -174,7 +175,10 @@ class Service:
     def _pump(self) -> None:
         self._scheduled = False
         more = self.broker.pump()
-        for connection, parts in self.broker.take_out():
+        out = self.broker.take_out()
+        if len(out) > 1:
+            out = _joined(out)
+        for connection, parts in out:
             self._tcp.write(connection, parts)
         for connection in self.broker.take_closing():
             self._tcp.close_connection(connection)
@@ -206,6 +210,18 @@ class Service:
             log.critical("The server stops: %s", error)
             self.failed.set_result(error if isinstance(error, Exception) else StorageFailed(str(error)))
             self._tcp.abort_all()
+
+
+def _joined(out: list[tuple[int, list[Bytes]]]) -> list[tuple[int, list[Bytes]]]:
+    """Everything for one connection in one write: system calls cost more than lists."""
+    together: dict[int, list[Bytes]] = {}
+    for connection, parts in out:
+        known = together.get(connection)
+        if known is None:
+            together[connection] = list(parts)
+        else:
+            known += parts
+    return list(together.items())
 
 
 def _number(name: str) -> int:

@@ -73,19 +73,23 @@ class Storage:
 
     # ---- jobs
 
-    def pump(self) -> None:
-        """Gives away whatever can be done now."""
+    def pump(self) -> bool:
+        """Gives away whatever can be done now; True when records have become durable at once."""
         assert self._workers is not None
         journal = self.recovered.journal
+        at_once = None
         if not self._writing and (job := journal.take()) is not None:
-            self._writing = True
             self._bytes_since_snapshot += job.bytes
-            self._workers.write(job, self._written)
+            at_once = self._workers.write(job, self._written)
+            self._writing = at_once is None
+            if at_once is not None:
+                journal.written(at_once)
         for read in self._manager.take_reads():
             self._read(read)
         for drop in self._manager.take_drops():
             self._drop_stream(drop)
         self._upkeep()
+        return at_once is not None
 
     def _written(self, done: Written) -> None:
         self._writing = False

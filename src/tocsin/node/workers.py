@@ -13,8 +13,8 @@ Done = Callable[[Any], None]
 class Workers(Protocol):
     """Three lines of work that never wait for each other: commits, cold reads, upkeep."""
 
-    def write(self, job: WriteJob, done: Callable[[Written], None]) -> None:
-        """Makes a group commit durable. One at a time."""
+    def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
+        """Makes a group commit durable, one at a time: at once (then it is returned), or later (then `done` is called)."""
 
     def read(self, job: Callable[[], Any], done: Done) -> None:
         """Reads from disk on behalf of a consumer."""
@@ -30,9 +30,10 @@ class InlineWorkers:
         self._write = write
         self._done: list[Callable[[], None]] = []
 
-    def write(self, job: WriteJob, done: Callable[[Written], None]) -> None:
+    def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
         written = self._write(job)
         self._done.append(lambda: done(written))
+        return None
 
     def read(self, job: Callable[[], Any], done: Done) -> None:
         result = job()
