@@ -145,6 +145,7 @@ class ClientManager:
             session.connection = -1
             self.commands.append(PauseSession(session.id))
         if not state.sessions and self._registry.known.get(state.identity) is state:
+            self.commands.append(CloseConnection(state.identity))
             self._registry.forget(state)
 
     def tick(self, now: float) -> None:
@@ -399,9 +400,9 @@ class ClientManager:
 
     def _open_consumer(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
-        if len(session.consumers) >= CONSUMERS_PER_SESSION_MAX:
-            raise ResourceExhausted(f"A session has at most {CONSUMERS_PER_SESSION_MAX} consumers.")
         number_ = number(fields, "consumer")
+        if len(session.consumers) >= CONSUMERS_PER_SESSION_MAX and number_ not in session.consumers:
+            raise ResourceExhausted(f"A session has at most {CONSUMERS_PER_SESSION_MAX} consumers.")
         command = open_consumer(0, session.id, state, fields)
         awaited = Awaited(state.identity, fields["id"], frame.session, number_, operation="consumer.open")
         command.request = self._await(awaited)

@@ -265,5 +265,11 @@ class DestinationState:
             start = stop
         return parts
 
+    def needs(self, offset: int) -> bool:
+        """Whether the row that has the offset is still wanted by somebody."""
+        if not self.log.first_offset <= offset < self.log.next_offset:
+            return False
+        return self.options.retained or bool(self.log.needed[self.log.row_at(offset) - self.log.base])
+
     def in_use(self) -> bool:
         return bool(self.readers) or any(view.consumers for view in self.views.values())

@@ -10,11 +10,12 @@ from tocsin.journal.reader import BlockReader, StaleLocation
 from tocsin.journal.recovery import Recovered, recover
 from tocsin.journal.snapshot import SnapshotWriter
 from tocsin.journal.stream import StreamStore
+from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.ledger import DropStream, ReadBlocks
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.message_manager.recovery import Recovery
 from tocsin.message_manager.snapshots import destination_section, directory_section
-from tocsin.model.errors import StorageFull
+from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import SNAPSHOT_EVERY_BYTES
 from tocsin.node.workers import Workers
@@ -103,8 +104,13 @@ class Storage:
             for lsn, first in zip(wanted.lsns, wanted.first_offsets, strict=True)
             if (location := self._locate(wanted.destination, lsn, first)) is not None
         ]
+        missing = self._missing(wanted, {lsn for lsn, _ in known})
 
         def job() -> list[bytes] | None:
+            if missing:
+                raise JournalDamaged(
+                    f"Records {missing[:5]} are needed but are in no file: a file was removed or replaced."
+                )
             try:
                 return self._reader.read([location for _, location in known])
             except StaleLocation:
@@ -120,11 +126,22 @@ class Storage:
 
         self._workers.read(job, done)
 
+    def _missing(self, wanted: ReadBlocks, known: set[int]) -> list[int]:
+        """Records that a destination still needs and that nobody has; what was finished meanwhile may be gone."""
+        state = self._manager.directory.by_id.get(wanted.destination)
+        if state is None:
+            return []
+        return [
+            lsn
+            for lsn, first in zip(wanted.lsns, wanted.first_offsets, strict=True)
+            if lsn not in known and state.needs(first)
+        ]
+
     def _locate(self, destination: int, lsn: int, first: int) -> Location | None:
         state = self._manager.directory.by_id.get(destination)
         if state is not None and first < state.stream_end:
             found = self.streams.find_offset(destination, Offset(first))
-            return found[0] if found is not None else None
+            return found[0] if found is not None and found[1] == first else None
         return self.recovered.journal.locate(Lsn(lsn))
 
     def _drop_stream(self, drop: DropStream) -> None:
@@ -160,32 +177,33 @@ class Storage:
         self._progress()
 
     def _move_retained(self) -> None:
-        """Blocks of retained topics leave a sealed segment for their own files, once."""
-        ranges = [each for each in self.recovered.journal.sealed_ranges() if each[1] > self._moved_to]
-        if not ranges:
+        """Blocks of retained topics leave sealed segments for their own files, once, in the order of their offsets."""
+        sealed = self.recovered.journal.sealed_ranges()
+        if not sealed or sealed[-1][1] == self._moved_to:
             return
-        first, last = ranges[0]
+        last = int(sealed[-1][1])
         blocks: list[MoveBlock] = []
         for state in self._manager.directory:
-            if not state.options.retained:
-                continue
-            log = state.log
-            for index in range(len(log)):
-                lsn = log.lsns[index]
-                if log.firsts[index] < state.stream_end or lsn < first or lsn > last:
-                    continue
-                location = self.recovered.journal.locate(Lsn(lsn))
-                if location is not None and len(blocks) < _MOVE_ROWS_MAX:
-                    start, end = log.span(log.base + index)
-                    blocks.append(
-                        MoveBlock(Lsn(lsn), state.id, Offset(start), end - start, log.append_times[index], location)
-                    )
+            if state.options.retained and len(blocks) < _MOVE_ROWS_MAX:
+                self._collect(state, last, blocks)
         if len(blocks) < _MOVE_ROWS_MAX:
             self._moved_to = last
         if blocks:
             assert self._workers is not None
             self._moving = True
             self._workers.upkeep(lambda: self._run_move(MoveJob(tuple(blocks))), self._moved)
+
+    def _collect(self, state: DestinationState, last: int, blocks: list[MoveBlock]) -> None:
+        """Rows from where the topic's own files end, up to the first one that is not in a sealed segment."""
+        log = state.log
+        start = log.row_from(max(state.stream_end, log.first_offset)) - log.base
+        for index in range(start, min(len(log), start + _MOVE_ROWS_MAX - len(blocks))):
+            lsn = Lsn(log.lsns[index])
+            location = self.recovered.journal.locate(lsn) if lsn <= last else None
+            if location is None:
+                return
+            first, end = log.span(log.base + index)
+            blocks.append(MoveBlock(lsn, state.id, Offset(first), end - first, log.append_times[index], location))
 
     def _run_move(self, job: MoveJob) -> Moved | None:
         try:
