@@ -8,6 +8,7 @@ from tocsin.journal.compaction import run_maintenance
 from tocsin.journal.jobs import MaintenanceJob
 from tocsin.journal.reader import BlockReader
 from tocsin.journal.recovery import recover
+from tocsin.journal.snapshot import Section, SnapshotWriter
 from tocsin.model.identity import Lsn
 from tocsin.runtime.ports import Files
 from tocsin.testing.disk import SeededRandom
@@ -58,3 +59,10 @@ class Bench:
 
     def close(self) -> None:
         self.writer.close()
+
+
+def take_snapshot(bench: Bench, lsn: int) -> None:
+    writer = SnapshotWriter(bench.files, bench.identity.journal_id, Lsn(lsn), spare_bytes=0)
+    writer.add(Section("state", Lsn(lsn), b"state at %d" % lsn))
+    writer.commit()
+    bench.journal.snapshot_taken(Lsn(lsn))

@@ -16,7 +16,7 @@ def test_a_commit_byte_by_byte() -> None:
     data = b"".join(encoder.parts)
     check, length, lsn, epoch, payload_check, chain, into_commit, kind, flags = HEADER.unpack_from(data)
     assert (length, lsn, epoch, chain, into_commit, kind, flags) == (5, 42, 3, 0x5678, 0, 7, 0)
-    assert payload_check == crc32(b"abcde")
+    assert payload_check == crc32(b"abcde\0\0\0")
     assert check == crc32(data[4:HEADER_BYTES], 0x1234 ^ 80)
     assert data[40:48] == b"abcde\0\0\0"
     barrier = HEADER.unpack_from(data, 48)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import zip_longest
 
 from tocsin.journal.meta import META, MetaState, read_meta
 from tocsin.journal.segment import (
@@ -138,7 +139,7 @@ def check(files: Files) -> Iterator[Finding]:
 def dump(files: Files, *, first_lsn: int = 1, last_lsn: int | None = None) -> Iterator[DumpedRecord | Finding]:
     """The records of the segments in order, with findings where bytes are not readable."""
     firsts = numbered(files.list(SEGMENT_FOLDER))
-    for first, following in zip(firsts, [*firsts[1:], None], strict=True):
+    for first, following in zip_longest(firsts, firsts[1:]):
         if (following is not None and following <= first_lsn) or (last_lsn is not None and first > last_lsn):
             continue
         name = segment_name(first)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 from tocsin.journal.jobs import Location
-from tocsin.journal.record import HEADER, HEADER_BYTES
+from tocsin.journal.record import HEADER, HEADER_BYTES, record_bytes
 from tocsin.journal.segment import FILE_HEADER_BYTES, HeaderState, decode_header
 from tocsin.model.errors import JournalDamaged
 from tocsin.runtime.ports import File, Files
@@ -85,7 +85,7 @@ def _seed(file: File, where: Location) -> int:
 
 
 def _end(where: Location) -> int:
-    return where.position + HEADER_BYTES + where.skip + where.length
+    return where.position + record_bytes(where.skip + where.length)
 
 
 def _runs(locations: Sequence[Location], order: list[int]) -> Iterator[list[int]]:
@@ -112,18 +112,19 @@ def verified_payload(data: bytes, offset: int, seed: int, where: Location) -> me
     """The payload of the record at `data[offset:]`, which `where` describes; every check is made."""
     problem = "the file ends before it"
     stored = where.skip + where.length
-    if len(data) >= offset + HEADER_BYTES + stored:
+    end = offset + record_bytes(stored)
+    if len(data) >= end:
         check, length, _, _, payload_check, *_ = HEADER.unpack_from(data, offset)
         view = memoryview(data)
-        payload = view[offset + HEADER_BYTES : offset + HEADER_BYTES + stored]
         if crc32(view[offset + 4 : offset + HEADER_BYTES], seed ^ where.position) != check:
             problem = "the record header does not match its check"
         elif length != stored:
             problem = f"the record has {length} bytes where {stored} were written"
-        elif crc32(payload) != payload_check:
+        elif crc32(view[offset + HEADER_BYTES : end]) != payload_check:
             problem = "the payload does not match its check"
         else:
-            return payload[where.skip :]
+            begin = offset + HEADER_BYTES
+            return view[begin + where.skip : begin + stored]
     raise JournalDamaged(
         f"{where.file}, position {where.position}: {problem}. "
         "Restore the file from a backup or another member; `tocsin journal check` lists all damage."

@@ -6,7 +6,7 @@ Records stand one behind another, each on a multiple of 8 bytes. Little-endian:
      4  u32  payload length  without padding
      8  u64  lsn             a barrier repeats the last one
     16  u32  epoch
-    20  u32  payload check   CRC-32 of the payload
+    20  u32  payload check   CRC-32 of the payload and its padding: no byte of a file goes unchecked
     24  u32  chain           header check of the record before; of the file header for the first record
     28  u32  into commit     bytes from the start of this record's group commit to this header
     32  u8   kind            0 barrier, 1..255 as the caller likes
@@ -78,6 +78,8 @@ class RecordEncoder:
             length += len(part)
             check = crc32(part, check)
         padding = -length & 7
+        if padding:
+            check = crc32(_PADDING[padding], check)
         self._add_header(length, lsn, epoch, check, kind, 0)
         self.positions.append(self.position | padding)
         self.parts.extend(payload)

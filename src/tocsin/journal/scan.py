@@ -85,8 +85,9 @@ def scan_chunk(data: bytes, state: ScanState) -> tuple[list[Record], Stop]:
             break
         begin = offset + HEADER_BYTES
         end = begin + length
-        if end > size:
-            stop = Stop.LENGTH if base + end > state.end else Stop.MORE
+        following = end + (-length & 7)
+        if following > size:
+            stop = Stop.LENGTH if base + following > state.end else Stop.MORE
             break
         if kind == BARRIER:
             if lsn != last_lsn and dense:
@@ -96,23 +97,20 @@ def scan_chunk(data: bytes, state: ScanState) -> tuple[list[Record], Stop]:
             if flags:
                 flags[-1] += BARRIER_STEP
         else:
-            payload = view[begin:end]
-            if crc32(payload) != payload_check:
+            if crc32(view[begin:following]) != payload_check:
                 stop = Stop.PAYLOAD
                 break
             if lsn != last_lsn + 1 and (dense or lsn <= last_lsn):
                 stop = Stop.ORDER
                 break
-            padding = -length & 7
-            keep((lsn, kind, epoch, payload))
-            keep_position(base + offset | padding)
+            keep((lsn, kind, epoch, view[begin:end]))
+            keep_position(base + offset | following - end)
             keep_flag(0)
             if not dense:
                 lsns.append(lsn)
             last_lsn = lsn
-            end += padding
         start = base + offset - into_commit
-        chain, offset = check, end
+        chain, offset = check, following
         if flag & FLAG_LAST and kind == BARRIER:
             stop = Stop.SEALED
             break

@@ -78,7 +78,7 @@ def looks_torn(data: bytes, base: int, stop: Stop, position: int) -> bool:
         # The header is valid, so its sectors are there; look at those behind them.
         length = HEADER.unpack_from(data, offset)[1]
         header_end = position + HEADER_BYTES
-        return _sector_missing(data, base, header_end + -header_end % SECTOR_BYTES, header_end + length)
+        return _sector_missing(data, base, header_end + -header_end % SECTOR_BYTES, header_end + length + (-length & 7))
     return _sector_missing(data, base, position, position + HEADER_BYTES)
 
 

@@ -95,29 +95,24 @@ class JournalWriter:
         last_lsn = Lsn(self._durable_lsn)
         return Written(job.first_lsn, last_lsn, active.first_lsn, positions, active.position, not self._reserve)
 
-    def settle(self) -> None:
-        """Add a commit without records, which proves all before it.
-
-        Until then a damaged last commit could pass for one that a crash has torn. For quiet times and for the
-        end.
-        """
-        active = self._active
-        if active is None or active.proven or active.position == FILE_HEADER_BYTES or not active.fits(0):
-            return
-        self._check_alive()
-        encoder = RecordEncoder(active.seed, active.chain, active.position)
-        encoder.add_barrier(self._durable_lsn)
-        self._commit(active, encoder)
-        active.proven = True
-
     def close(self) -> None:
-        """Settle, unless the writer is dead, and give the file back."""
+        """End cleanly, unless the writer is dead, and give the file back."""
         if self._active is None:
             return
         if self._ready and not self._dead:
-            self.settle()
+            self._prove(self._active)
         self._active.file.close()
         self._active, self._ready = None, False
+
+    def _prove(self, active: ActiveSegment) -> None:
+        """Add a commit without records: with it later damage to the last commit can never pass for a torn
+        tail.
+        """
+        if active.proven or active.position == FILE_HEADER_BYTES or not active.fits(0):
+            return
+        encoder = RecordEncoder(active.seed, active.chain, active.position)
+        encoder.add_barrier(self._durable_lsn)
+        self._commit(active, encoder)
 
     def _check_alive(self) -> None:
         if self._dead:

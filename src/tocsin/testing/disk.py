@@ -251,6 +251,7 @@ class SimulatedDisk:
             self._folder(folder).sync()
 
     def make_folder(self, folder: str) -> None:
+        self._check_alive()
         parent, last = self._parent(folder)
         if last in parent.entries:
             return
