@@ -57,12 +57,13 @@ PING and PONG are empty. Unknown fields of a control map are ignored, so that a 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 from tocsin.model.errors import MessageFormatError, ProtocolError
+from tocsin.model.limits import RANGES_PER_FRAME_MAX, REASON_BYTES_MAX
 from tocsin.model.values import Bytes, decode_map, encode_value
 
 VERSION = 1
@@ -73,6 +74,8 @@ _DELIVER = struct.Struct("<IIQq")
 _CREDIT = struct.Struct("<IIQQ")
 _SETTLE = struct.Struct("<IBBHQII")
 _SETTLED = struct.Struct("<IIQ")
+_DELIVERED = struct.Struct("<IIII")
+_SPAN = struct.Struct("<QQ")
 OWN_POLICY = 0xFFFFFFFF
 REDELIVERED = 1
 
@@ -108,6 +111,8 @@ class Outcome(IntEnum):
     RENEW = 4
     """Still being handled: the lease starts anew."""
 
+
+_OUTCOMES: dict[int, Outcome] = {int(outcome): outcome for outcome in Outcome}
 
 CONTROL = frozenset(
     {
@@ -219,9 +224,9 @@ def write_credit(session: int, credit: Credit) -> bytes:
 
 
 def write_settle(session: int, settle: Settle) -> bytes:
-    reason = settle.reason.encode()[:1024]
+    reason = _short_utf8(settle.reason)
     flat = [number for each in settle.ranges for number in each]
-    delay = OWN_POLICY if settle.delay_ms is None else min(settle.delay_ms, OWN_POLICY - 1)
+    delay = OWN_POLICY if settle.delay_ms is None else max(0, min(settle.delay_ms, OWN_POLICY - 1))
     size = _SETTLE.size + 8 * len(flat) + len(reason)
     return b"".join(
         (
@@ -250,9 +255,8 @@ def read_confirm(payload: Bytes) -> Confirm:
 
 def read_deliver(payload: Bytes) -> Deliver:
     consumer, ranges, offset, append_time = _fixed(_DELIVER, payload)
-    numbers = _numbers(payload, _DELIVER.size, 4 * ranges, "I", 4)
-    groups = list(zip(numbers[::4], numbers[1::4], numbers[2::4], numbers[3::4], strict=True))
-    return Deliver(consumer, offset, append_time, groups, payload[_DELIVER.size + 16 * ranges :])
+    spans = _ranges(payload, _DELIVER.size, ranges, _DELIVERED)
+    return Deliver(consumer, offset, append_time, spans, payload[_DELIVER.size + _DELIVERED.size * ranges :])
 
 
 def read_credit(payload: Bytes) -> Credit:
@@ -262,15 +266,17 @@ def read_credit(payload: Bytes) -> Credit:
 
 def read_settle(payload: Bytes) -> Settle:
     consumer, outcome, _, reason_size, number, delay, ranges = _fixed(_SETTLE, payload)
-    numbers = _numbers(payload, _SETTLE.size, 2 * ranges, "Q", 8)
-    end = _SETTLE.size + 16 * ranges
-    try:
-        reason = str(payload[end : end + reason_size], "utf-8", "replace")
-        kind = Outcome(outcome)
-    except ValueError as error:
-        raise ProtocolError(f"A SETTLE frame has the unknown outcome {outcome}.") from error
-    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
-    return Settle(consumer, kind, number, pairs, None if delay == OWN_POLICY else delay, reason)
+    spans = _ranges(payload, _SETTLE.size, ranges, _SPAN)
+    end = _SETTLE.size + _SPAN.size * ranges
+    kind = _OUTCOMES.get(outcome)
+    if kind is None:
+        raise ProtocolError(f"A SETTLE frame has the unknown outcome {outcome}.")
+    if end + reason_size > len(payload):
+        raise ProtocolError("The reason in a SETTLE frame is cut off.")
+    reason = str(payload[end : end + reason_size], "utf-8", "replace") if reason_size else ""
+    if any(first > last for first, last in spans):
+        raise ProtocolError("A range in a SETTLE frame ends before it begins.")
+    return Settle(consumer, kind, number, spans, None if delay == OWN_POLICY else delay, reason)
 
 
 def read_settled(payload: Bytes) -> Settled:
@@ -284,7 +290,19 @@ def _fixed(layout: struct.Struct, payload: Bytes) -> tuple[int, ...]:
     return layout.unpack_from(payload)
 
 
-def _numbers(payload: Bytes, position: int, count: int, code: str, size: int) -> Sequence[int]:
-    if position + count * size > len(payload):
+def _ranges(payload: Bytes, position: int, count: int, layout: struct.Struct) -> list[Any]:
+    """So many tuples of the layout, one behind another."""
+    if count > RANGES_PER_FRAME_MAX:
+        raise ProtocolError(f"A frame has {count} ranges; {RANGES_PER_FRAME_MAX} is the most.")
+    end = position + count * layout.size
+    if end > len(payload):
         raise ProtocolError("A frame's ranges are cut off.")
-    return struct.unpack_from(f"<{count}{code}", payload, position)
+    return list(layout.iter_unpack(payload[position:end]))
+
+
+def _short_utf8(text: str) -> bytes:
+    """As much of the text as a frame takes, whole characters only; what UTF-8 can't write becomes a question mark."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= REASON_BYTES_MAX:
+        return encoded
+    return encoded[:REASON_BYTES_MAX].decode("utf-8", "ignore").encode()

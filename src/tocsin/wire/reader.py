@@ -1,7 +1,7 @@
 """Turns received chunks into frames. The buffer grows by bytes received, never by a declared length.
 
-A frame that lies within one chunk is handed out as a view into that chunk, without a copy; one that spans chunks is joined
-once, when its last byte is there.
+A frame that lies within one chunk is handed out as a view into that chunk, without a copy. One that spans chunks is
+gathered in a buffer of its own, so that a peer which sends byte by byte makes us keep bytes, not objects.
 """
 
 from __future__ import annotations
@@ -15,55 +15,61 @@ _TYPES = {int(kind): kind for kind in FrameType}
 
 
 class FrameReader:
-    """One per connection and direction. `feed` gives back every frame that is complete."""
+    """One per connection and direction. `feed` gives back every frame that is complete.
 
-    __slots__ = ("_missing", "_parts", "_waiting", "limit")
+    A bad header ends the connection: what came with it in the same chunk is dropped, and `feed` is not called again.
+    """
+
+    __slots__ = ("_buffer", "_needed", "limit")
 
     def __init__(self, limit: int = FRAME_BYTES_BEFORE_LOGIN) -> None:
         self.limit = limit
-        self._parts: list[Bytes] = []
-        self._waiting = 0
-        # Bytes that must arrive before the first waiting frame can be complete.
-        self._missing = 0
+        # The beginning of a frame that is not complete yet.
+        self._buffer = bytearray()
+        # Bytes the buffer must hold before looking at it again can bring anything new.
+        self._needed = 0
 
     def logged_in(self) -> None:
         self.limit = FRAME_BYTES_MAX
 
-    def feed(self, chunk: bytes) -> list[Frame]:
-        if self._parts:
-            self._parts.append(chunk)
-            self._waiting += len(chunk)
-            if self._waiting < self._missing:
-                return []
-            chunk = b"".join(self._parts)
-            self._parts.clear()
-            self._waiting = 0
-        return self._split(memoryview(chunk))
+    @property
+    def waiting(self) -> int:
+        """Bytes received that are not part of a complete frame yet."""
+        return len(self._buffer)
 
-    def _split(self, view: memoryview) -> list[Frame]:
+    def feed(self, chunk: bytes) -> list[Frame]:
+        if not self._buffer:
+            return self._split(chunk)
+        self._buffer += chunk
+        if len(self._buffer) < self._needed:
+            return []
+        # Views of this buffer are handed out, so it must never change again: a new one takes its place.
+        whole, self._buffer = self._buffer, bytearray()
+        return self._split(whole)
+
+    def _split(self, chunk: Bytes) -> list[Frame]:
         frames: list[Frame] = []
-        position, end = 0, len(view)
+        view = memoryview(chunk)
+        position, end, limit = 0, len(view), self.limit
         needed = HEADER.size
         while end - position >= HEADER.size:
             length, kind, version, _, session = HEADER.unpack_from(view, position)
-            self._check(length, kind, version)
-            needed = HEADER.size + length
-            if end - position < needed:
-                break
+            if version != VERSION or kind not in _TYPES or length > limit:
+                raise self._refusal(length, kind, version)
             start = position + HEADER.size
-            position += needed
+            if end - start < length:
+                needed = HEADER.size + length
+                break
+            position = start + length
             frames.append(Frame(_TYPES[kind], session, view[start:position]))
-            needed = HEADER.size
         if position < end:
-            self._parts.append(view[position:])
-            self._waiting = end - position
-            self._missing = needed
+            self._buffer += view[position:]
+            self._needed = needed
         return frames
 
-    def _check(self, length: int, kind: int, version: int) -> None:
+    def _refusal(self, length: int, kind: int, version: int) -> ProtocolError:
         if version != VERSION:
-            raise ProtocolError(f"The peer speaks protocol version {version}; this release speaks {VERSION}.")
+            return ProtocolError(f"The peer speaks protocol version {version}; this release speaks {VERSION}.")
         if kind not in _TYPES:
-            raise ProtocolError(f"Frame type {kind} is unknown.")
-        if length > self.limit:
-            raise ProtocolError(f"A frame of {length} bytes is over the limit of {self.limit} bytes.")
+            return ProtocolError(f"Frame type {kind} is unknown.")
+        return ProtocolError(f"A frame of {length} bytes is over the limit of {self.limit} bytes.")
