@@ -7,15 +7,17 @@ from collections.abc import Iterator
 import pytest
 from tests.jms.names import Named
 from tests.jms.proxy import Proxy
+from tests.jms.servers import open_journal
 from tests.jms.shelf import Shelf
-from tocsin.types import Byte, Float, Int, Short
 
 import tocsin
+from tocsin.types import Byte, Float, Int, Short
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tocsin.Server]:
     with tocsin.Server(tmp_path_factory.mktemp("data")) as running:
+        open_journal(running)
         yield running
 
 

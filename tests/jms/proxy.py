@@ -21,8 +21,9 @@ class Proxy:
         self._threads: list[threading.Thread] = []
         self._refusing = False
         self._closed = False
-        self._to_server = _Gate()
-        self._to_client = _Gate()
+        self._held = threading.Condition()
+        self._to_server = _Gate(self._held)
+        self._to_client = _Gate(self._held)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._accepted = threading.Condition(self._lock)
         self.connections = 0
@@ -73,8 +74,9 @@ class Proxy:
 
     def await_held(self, timeout: float = 10.0) -> None:
         """Returns once a stall holds bytes back, so that a cut now surely loses some."""
-        if not (self._to_client.await_waiter(timeout) or self._to_server.await_waiter(0)):
-            raise AssertionError("nothing was held back")
+        with self._held:
+            if not self._held.wait_for(lambda: self._to_server.holds or self._to_client.holds, timeout):
+                raise AssertionError("nothing was held back")
 
     def close(self) -> None:
         self._closed = True
@@ -138,10 +140,14 @@ class Proxy:
 class _Gate:
     """Lets threads pass while it is open, and knows whether somebody waits before it."""
 
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
+    def __init__(self, changed: threading.Condition) -> None:
+        self._changed = changed
         self._is_open = True
         self._waiting = 0
+
+    @property
+    def holds(self) -> bool:
+        return self._waiting > 0 and not self._is_open
 
     def shut(self) -> None:
         with self._changed:
@@ -158,10 +164,6 @@ class _Gate:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._is_open)
             self._waiting -= 1
-
-    def await_waiter(self, timeout: float) -> bool:
-        with self._changed:
-            return self._changed.wait_for(lambda: self._waiting > 0, timeout)
 
 
 def _address(url: str) -> tuple[str, int]:

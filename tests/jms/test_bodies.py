@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.jms.orders import Order, order_serializers
 from tests.jms.waiting import take
-from tocsin.types import Byte, Char, Double, Float, Int, Long, Short
 
 import tocsin
 from tocsin import errors
+from tocsin.types import Byte, Char, Double, Float, Int, Long, Short
 
 # J01
 

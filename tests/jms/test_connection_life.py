@@ -8,7 +8,7 @@ import time
 import pytest
 from tests.jms.names import Named
 from tests.jms.proxy import Proxy
-from tests.jms.waiting import PATIENCE, SILENCE, is_silent, take, until
+from tests.jms.waiting import PATIENCE, SILENCE, is_silent, take, take_bodies, until
 
 import tocsin
 from tocsin import errors
@@ -142,7 +142,8 @@ def test_j56_close_ends_a_pending_receive(server: tocsin.Server, named: Named, w
         waiter.join(0.05)
         assert waiter.is_alive()
 
-        {"consumer": consumer, "session": session, "connection": connection}[what].close()
+        closes = {"consumer": consumer.close, "session": session.close, "connection": connection.close}
+        closes[what]()
         waiter.join(PATIENCE)
 
         assert not waiter.is_alive()
@@ -173,12 +174,11 @@ def test_j56_close_waits_until_acknowledgements_are_stored(server: tocsin.Server
         queue = session.queue(named("queue"))
         session.producer(queue).send_many([str(number) for number in range(100)])
         consumer = session.consumer(queue)
-        for _ in range(60):
-            last = take(consumer)
+        handed_out = take_bodies(consumer, 60)
     with tocsin.connect(server.url) as connection, connection.session() as session:
         first = take(session.consumer(queue))
 
-    assert (last.body, first.body) == ("59", "60")
+    assert (handed_out[-1], first.body) == ("59", "60")
 
 
 def test_j56_close_is_idempotent(server: tocsin.Server, named: Named) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.jms.names import Named
+from tests.jms.servers import open_journal
 from tests.jms.waiting import PATIENCE, SILENCE, is_silent, take, until
 
 import tocsin
@@ -26,6 +27,7 @@ def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tocsin.
     users_file = folder / "users"
     add_user(users_file, "alice", "correct horse")
     with tocsin.Server(folder / "data", users_file=users_file) as running:
+        open_journal(running, user="alice", password="correct horse")
         yield running
 
 
@@ -127,7 +129,12 @@ def test_j51_stop_holds_back_listeners_and_waits_for_them(
     session.consumer(queue).on_message = listener
     assert entered.wait(PATIENCE)
     stopped_at: list[float] = []
-    stopper = threading.Thread(target=lambda: (connection.stop(), stopped_at.append(time.monotonic())))
+
+    def stop() -> None:
+        connection.stop()
+        stopped_at.append(time.monotonic())
+
+    stopper = threading.Thread(target=stop)
     stopper.start()
     stopper.join(SILENCE)
     assert stopper.is_alive(), "stop must wait for the listener"
@@ -227,9 +234,9 @@ def test_j53_client_id_is_set_when_connecting_or_first_thing(server: tocsin.Serv
     with tocsin.connect(server.url, client_id=first) as connection:
         assert connection.client_id == first
     with tocsin.connect(server.url) as connection:
-        assert connection.client_id is None
+        before = connection.client_id
         connection.client_id = second
-        assert connection.client_id == second
+        assert (before, connection.client_id) == (None, second)
         with connection.session() as session:
             session.durable_consumer(session.topic(named("topic")), "name").close()
 
@@ -275,12 +282,10 @@ def test_j55_metadata_tells_what_is_at_the_other_end(connection: tocsin.Connecti
     metadata = connection.metadata
 
     assert metadata.jms_version == "3.1"
-    assert (metadata.jms_major_version, metadata.jms_minor_version) == (3, 1)
-    assert metadata.provider_name == "tocsin"
+    assert metadata.provider == "tocsin"
     assert metadata.provider_version == tocsin.__version__
-    major, minor = tocsin.__version__.split(".")[:2]
-    assert (metadata.provider_major_version, metadata.provider_minor_version) == (int(major), int(minor))
-    assert "JMSXDeliveryCount" in metadata.jmsx_property_names
+    assert metadata.server.startswith("tocsin")
+    assert "JMSXDeliveryCount" in metadata.jmsx_properties
 
 
 # J58

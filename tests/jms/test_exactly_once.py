@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.jms.names import Named
 from tests.jms.proxy import Proxy
-from tests.jms.server_process import ServerProcess, restarted
-from tests.jms.waiting import PATIENCE, is_silent, take, take_bodies
+from tests.jms.servers import ServerProcess, abandon, open_journal, restarted
+from tests.jms.waiting import PATIENCE, SILENCE, is_silent, take, take_bodies
 
 import tocsin
 
@@ -21,6 +21,7 @@ import tocsin
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tocsin.Server]:
     """Sessions that vanish are given up soon, so that nobody waits long for their messages."""
     with tocsin.Server(tmp_path_factory.mktemp("data"), session_grace_s=0.5) as running:
+        open_journal(running)
         yield running
 
 
@@ -48,9 +49,10 @@ def test_j64_persistent_messages_arrive_once_and_only_once(proxy: Proxy, named: 
                 proxy.cut()
         reader.join(PATIENCE)
         assert not reader.is_alive()
-        assert is_silent(consumer)
+        extra = consumer.receive(timeout=SILENCE)
 
     assert received == numbers
+    assert extra is None
     assert proxy.connections > 4
 
 
@@ -185,7 +187,8 @@ def test_j73_an_acknowledgement_lost_on_the_way_is_repeated(
 
 def test_j73_acknowledgements_survive_a_killed_server(tmp_path: Path) -> None:
     """What was acknowledged before the power failed does not come again after it."""
-    with ServerProcess(tmp_path) as first, tocsin.connect(first.url, reconnect_timeout=0.1) as connection:
+    with ServerProcess(tmp_path) as first:
+        connection = tocsin.connect(first.url, reconnect_timeout=0.1)
         session = connection.session()
         queue = session.queue("orders")
         session.producer(queue).send_many([str(number) for number in range(100)])
@@ -193,9 +196,28 @@ def test_j73_acknowledgements_survive_a_killed_server(tmp_path: Path) -> None:
         take_bodies(consuming.consumer(queue), 60)
         consuming.close()
         first.kill()
+        abandon(connection)
     with restarted(tmp_path) as session:
         consumer = session.consumer(session.queue("orders"))
         assert take_bodies(consumer, 40) == [str(number) for number in range(60, 100)]
+        assert is_silent(consumer)
+
+
+def test_j73_acknowledge_holds_when_it_returns(tmp_path: Path) -> None:
+    """The server is killed right after `acknowledge` has returned: what it covered does not come again."""
+    with ServerProcess(tmp_path) as first:
+        connection = tocsin.connect(first.url, reconnect_timeout=0.1)
+        session = connection.session(ack="client")
+        queue = session.queue("orders")
+        session.producer(queue).send_many(["a", "b", "c"])
+        consumer = session.consumer(queue)
+        take(consumer)
+        take(consumer).acknowledge()
+        first.kill()
+        abandon(connection)
+    with restarted(tmp_path) as session:
+        consumer = session.consumer(session.queue("orders"))
+        assert take(consumer).body == "c"
         assert is_silent(consumer)
 
 
@@ -286,7 +308,7 @@ def test_j84_unacknowledged_messages_of_a_durable_subscription_outlive_their_ses
     session.producer(topic).send_many(["a", "b"])
     assert take(consumer).body == "a"
     proxy.refuse()
-    lost.close()
+    abandon(lost)
 
     with connect_when_free(server.url, client_id) as connection, connection.session() as after:
         consumer = after.durable_consumer(topic, "audit")
@@ -308,7 +330,8 @@ def connect_when_free(url: str, client_id: str) -> tocsin.Connection:
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_j84_a_restart_keeps_what_was_persistent_and_doubles_nothing(tmp_path: Path, end: str) -> None:
     """Persistent messages, acknowledged or in hand, come as they should; non-persistent ones once or not at all."""
-    with ServerProcess(tmp_path) as first, tocsin.connect(first.url, reconnect_timeout=0.1) as connection:
+    with ServerProcess(tmp_path) as first:
+        connection = tocsin.connect(first.url, reconnect_timeout=0.1)
         session = connection.session(ack="client")
         queue = session.queue("orders")
         producer = session.producer(queue)
@@ -316,10 +339,11 @@ def test_j84_a_restart_keeps_what_was_persistent_and_doubles_nothing(tmp_path: P
             producer.send(f"persistent {number}")
             producer.send(f"volatile {number}", delivery_mode="non_persistent")
         by_kind = session.consumer(queue, "JMSDeliveryMode = 'PERSISTENT'")
-        for _ in range(3):
-            take(by_kind).acknowledge()
+        take_bodies(by_kind, 3)
+        session.acknowledge()
         assert take(by_kind).body == "persistent 3"
         getattr(first, end)()
+        abandon(connection)
     with restarted(tmp_path) as session:
         session.producer(session.queue("orders")).send("end", priority=0)
         consumer = session.consumer(session.queue("orders"))

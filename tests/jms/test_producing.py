@@ -11,7 +11,7 @@ import pytest
 from tests.jms.names import Named
 from tests.jms.orders import Order, order_serializers
 from tests.jms.proxy import Proxy
-from tests.jms.server_process import ServerProcess, restarted
+from tests.jms.servers import ServerProcess, abandon, restarted
 from tests.jms.waiting import PATIENCE, SILENCE, is_silent, take, take_bodies, until, until_clock
 
 import tocsin
@@ -73,13 +73,15 @@ def test_j61_send_returns_after_the_message_is_stored(proxy: Proxy, named: Named
 
 def test_j61_what_send_confirmed_survives_a_killed_server(tmp_path: Path) -> None:
     """Each persistent message whose `send` returned is there after SIGKILL and a restart, once and in order."""
-    with ServerProcess(tmp_path) as first, tocsin.connect(first.url, reconnect_timeout=0.1) as connection:
+    with ServerProcess(tmp_path) as first:
+        connection = tocsin.connect(first.url, reconnect_timeout=0.1)
         session = connection.session()
         producer = session.producer(session.queue("orders"))
         for number in range(20):
             producer.send(str(number))
         producer.send_many(str(number) for number in range(20, 200))
         first.kill()
+        abandon(connection)
     with restarted(tmp_path) as session:
         consumer = session.consumer(session.queue("orders"))
         assert take_bodies(consumer, 200) == [str(number) for number in range(200)]
@@ -147,7 +149,7 @@ def test_j63_each_asynchronous_send_gets_one_callback_in_order(
     numbers = [str(number) for number in range(50)]
 
     for number in numbers:
-        producer.send_nowait(number, on_completion=told)
+        producer.send_nowait(session.message(number), on_completion=told)
     until(lambda: len(told.bodies) == 50, "all callbacks came")
 
     assert told.bodies == numbers
@@ -161,7 +163,7 @@ def test_j63_callbacks_never_run_on_the_caller_s_thread(session: tocsin.Session,
     producer = session.producer(queue)
 
     for number in range(10):
-        producer.send_nowait(str(number), on_completion=told).wait(PATIENCE)
+        producer.send_nowait(session.message(str(number)), on_completion=told).wait(PATIENCE)
     producer.flush(PATIENCE)
     until(lambda: len(told.bodies) == 10, "all callbacks came")
 
@@ -175,7 +177,7 @@ def test_j63_one_callback_at_a_time_per_session(session: tocsin.Session, named: 
 
     for number in range(20):
         for producer in producers:
-            producer.send_nowait(str(number), on_completion=told)
+            producer.send_nowait(session.message(str(number)), on_completion=told)
     until(lambda: len(told.bodies) == 40 or told.overlapped, "all callbacks came")
 
     assert not told.overlapped
@@ -190,7 +192,7 @@ def test_j63_a_send_that_fails_later_is_told_through_the_callback(proxy: Proxy, 
     producer = session.producer(session.queue(named("queue")))
     producer.send("warm")
     proxy.stall(to_server=True)
-    handles = [producer.send_nowait(str(number), on_completion=told) for number in range(5)]
+    handles = [producer.send_nowait(session.message(str(number)), on_completion=told) for number in range(5)]
 
     proxy.refuse()
     until(lambda: len(told.bodies) == 5, "all callbacks came")
@@ -211,7 +213,7 @@ def test_j63_a_send_that_fails_at_once_gets_no_callback(session: tocsin.Session,
     with pytest.raises(errors.MessageFormatError):
         producer.send_nowait(object(), on_completion=told)
 
-    producer.send_nowait("text", on_completion=told)
+    producer.send_nowait(session.message("text"), on_completion=told)
     producer.flush(PATIENCE)
     until(lambda: len(told.bodies) == 1, "the callback of the good send came")
     assert told.bodies == ["text"]
@@ -224,9 +226,10 @@ def test_j63_close_waits_for_outstanding_callbacks(server: tocsin.Server, named:
     with tocsin.connect(server.url) as connection, connection.session() as session:
         producer = session.producer(session.queue(named("queue")))
         for number in range(30):
-            producer.send_nowait(str(number), on_completion=told)
+            producer.send_nowait(session.message(str(number)), on_completion=told)
 
-        {"producer": producer, "session": session, "connection": connection}[what].close()
+        closes = {"producer": producer.close, "session": session.close, "connection": connection.close}
+        closes[what]()
 
         assert told.bodies == [str(number) for number in range(30)]
 
@@ -237,11 +240,11 @@ def test_j63_a_callback_may_not_close_its_own_session(server: tocsin.Server, nam
     caught: list[Exception] = []
     with tocsin.connect(server.url) as connection, connection.session() as session:
         producer = session.producer(session.queue(named("queue")))
-        target = {"producer": producer, "session": session, "connection": connection}[what]
+        closes = {"producer": producer.close, "session": session.close, "connection": connection.close}
 
         def callback(_: tocsin.Message, __: Exception | None) -> None:
             try:
-                target.close()
+                closes[what]()
             except errors.IllegalState as refusal:
                 caught.append(refusal)
             else:
@@ -262,10 +265,24 @@ def test_j63_an_error_in_a_callback_harms_nobody(session: tocsin.Session, queue:
         raise ValueError("a callback with a fault")
 
     producer.send_nowait("a", on_completion=broken)
-    producer.send_nowait("b", on_completion=told)
+    producer.send_nowait(session.message("b"), on_completion=told)
     until(lambda: told.bodies == ["b"], "the next callback came")
     producer.send("c")
     assert take_bodies(session.consumer(queue), 3) == ["a", "b", "c"]
+
+
+def test_j63_the_callback_gets_a_message_also_for_a_bare_body(
+    session: tocsin.Session, queue: tocsin.Destination
+) -> None:
+    """Whoever sends a bare body reads the headers that send has set on the message that the callback gets."""
+    told: list[Any] = []
+    producer = session.producer(queue)
+
+    producer.send_nowait("text", on_completion=lambda message, _: told.append(message))
+    until(lambda: len(told) == 1, "the callback came")
+
+    assert told[0].body == "text"
+    assert told[0].id == take(session.consumer(queue)).id
 
 
 def test_j63_handles_tell_the_same(session: tocsin.Session, queue: tocsin.Destination) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.jms.names import Named
 from tests.jms.waiting import PATIENCE, take
-from tocsin.types import Byte, Double, Float, Int, Long, Short
 
 import tocsin
 from tocsin import errors
+from tocsin.types import Byte, Double, Float, Int, Long, Short
 
 VALUES: dict[str, Any] = {
     "a_boolean": False,
@@ -283,7 +283,7 @@ def test_j27_a_group_stays_with_one_consumer_in_order(
 
 def test_j29_metadata_lists_the_jmsx_properties(connection: tocsin.Connection) -> None:
     """The connection's metadata names the JMSX properties that are supported."""
-    names = set(connection.metadata.jmsx_property_names)
+    names = set(connection.metadata.jmsx_properties)
 
     assert {"JMSXDeliveryCount", "JMSXGroupID", "JMSXGroupSeq"} <= names
     assert all(name.startswith("JMSX") for name in names)
@@ -298,7 +298,7 @@ def test_j28_optional_jmsx_properties_are_not_claimed(
 
     properties = take(session.consumer(queue)).properties
 
-    assert optional.isdisjoint(connection.metadata.jmsx_property_names)
+    assert optional.isdisjoint(connection.metadata.jmsx_properties)
     assert optional.isdisjoint(properties)
 
 

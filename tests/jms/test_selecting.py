@@ -148,4 +148,4 @@ def test_j44_unmatched_messages_of_a_topic_are_never_added(
 
 
 def session_subscriptions(connection: tocsin.Connection, topic: tocsin.Destination) -> list[dict[str, Any]]:
-    return list(connection.show_destination(topic).subscriptions)
+    return list(connection.show_destination(topic)["subscriptions"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from tests.jms.names import Named
@@ -292,7 +292,7 @@ def test_j79_a_change_while_active_is_refused(
         session.shared_durable_consumer(topic, workers),
     ]
     with identified.session() as sibling:
-        for attempt in (
+        attempts: list[Callable[[], tocsin.Consumer]] = [
             lambda: sibling.durable_consumer(other_topic, "audit"),
             lambda: sibling.durable_consumer(topic, "audit", "price > 5"),
             lambda: sibling.durable_consumer(topic, "audit", no_local=True),
@@ -300,7 +300,8 @@ def test_j79_a_change_while_active_is_refused(
             lambda: session.shared_consumer(topic, shared, "price > 5"),
             lambda: session.shared_durable_consumer(other_topic, workers),
             lambda: session.shared_durable_consumer(topic, workers, "price > 5"),
-        ):
+        ]
+        for attempt in attempts:
             with pytest.raises(errors.IllegalState):
                 attempt()
 

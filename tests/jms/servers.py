@@ -1,15 +1,16 @@
-"""A server in a process of its own, which a test can kill like a power failure would."""
+"""Servers for tests: ready to use, and in a process of their own that a test can kill like a power failure would."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
 import tocsin
+from tocsin import errors
 
 _PROGRAM = """
 import sys
@@ -19,6 +20,12 @@ with tocsin.Server(sys.argv[1]) as server:
     print(server.url, flush=True)
     sys.stdin.read()
 """
+
+
+def open_journal(server: tocsin.Server, user: str | None = None, password: str | None = None) -> None:
+    """The first message opens the journal's first file, which no test is to be blamed for."""
+    with tocsin.connect(server.url, user=user, password=password) as connection, connection.session() as session:
+        session.producer(session.queue("first")).send("text")
 
 
 class ServerProcess:
@@ -69,3 +76,9 @@ def restarted(data_dir: Path, client_id: str | None = None) -> Iterator[tocsin.S
         connection.session() as session,
     ):
         yield session
+
+
+def abandon(connection: tocsin.Connection) -> None:
+    """Closes a connection whose server is gone for good, which may say so once more."""
+    with suppress(errors.ConnectionFailed):
+        connection.close()
