@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tocsin.cli import options
 from tocsin.cli.output import note, print_fields, print_json, print_table
+
+if TYPE_CHECKING:
+    import tocsin
 
 app = typer.Typer(help="Queues and topics: list, show, create, delete, purge.", no_args_is_help=True)
 
@@ -26,7 +27,7 @@ def list_destinations(
 ) -> None:
     """List all destinations in name order."""
     with options.Access(url, user, password, tls_ca).connect() as connection:
-        found = [_plain(info) for info in connection.destinations()]
+        found = [_object(info) for info in connection.destinations()]
     if json:
         print_json(found)
     else:
@@ -44,7 +45,7 @@ def show(
 ) -> None:
     """Show one destination with its options, subscriptions and consumers."""
     with options.Access(url, user, password, tls_ca).connect() as connection:
-        found = _plain(connection.show_destination(destination))
+        found = _object(connection.show_destination(destination))
     if json:
         print_json(found)
     else:
@@ -127,8 +128,5 @@ def purge(
         note(f"{dropped:,} messages of {destination} were dropped.")
 
 
-def _plain(info: Any) -> dict[str, Any]:
-    if is_dataclass(info) and not isinstance(info, type):
-        return asdict(info)
-    assert isinstance(info, Mapping)
-    return dict(info)
+def _object(info: tocsin.DestinationInfo) -> dict[str, Any]:
+    return {"destination": str(info.destination), "kind": info.kind, "name": info.name, **info.details}

@@ -32,9 +32,8 @@ def serve(
     log_json: Annotated[bool, typer.Option("--log-json", help="One JSON object a log line.")] = False,
 ) -> None:
     """Start a server. SIGTERM and Ctrl-C end it cleanly; SIGHUP reads the certificates anew."""
-    from tocsin.node.process import run_server
-
     from tocsin.node.config import load_config
+    from tocsin.node.process import run_server
 
     settings = load_config(
         config,
