@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from zlib import crc32
 
 import pytest
 from tests.journal.bench import SEGMENT_BYTES, Bench, take_snapshot
 
+from tocsin.journal.inspect import check
+from tocsin.journal.jobs import RewriteSegment
 from tocsin.journal.meta import META, encode_meta
 from tocsin.journal.segment import (
     FILE_HEADER_BYTES,
@@ -21,6 +24,7 @@ from tocsin.journal.segment import (
 from tocsin.journal.snapshot import Section, snapshot_lsns, snapshot_name
 from tocsin.model.errors import JournalDamaged, NewerFormat
 from tocsin.model.identity import Lsn
+from tocsin.runtime.disk import Disk
 from tocsin.testing.disk import Fault, SimulatedCrash, SimulatedDisk
 
 OTHER = Identity(b"o" * 16, b"p" * 16)
@@ -296,6 +300,35 @@ def test_a_lost_header_in_front_of_a_later_commit_is_damage() -> None:
     overwrite(disk, segment_name(1), 0, bytes(512))
     with pytest.raises(JournalDamaged, match="a later commit proves"):
         Bench(disk)
+
+
+def test_on_a_real_disk(tmp_path: Path) -> None:
+    bench = Bench(Disk(tmp_path))
+    for data in payloads(100):
+        bench.commit(data, live=False)
+    bench.journal.retain_many([7])
+    take_snapshot(bench, 70)
+    take_snapshot(bench, 90)
+    assert any(isinstance(job, RewriteSegment) for job in bench.maintain())
+    bench.close()
+    again = Bench(Disk(tmp_path))
+    assert [lsn for lsn, _, _, _ in again.replayed] == list(range(91, 101))
+    again.journal.retain_many([7])
+    assert again.read([7]) == [payloads(100)[6]]
+    assert list(check(Disk(tmp_path))) == []
+    again.close()
+
+
+def test_a_refusal_leaves_no_file_open(tmp_path: Path) -> None:
+    """The leak check of the test run looks at this one."""
+    bench = Bench(Disk(tmp_path))
+    bench.commit(*payloads(5))
+    bench.close()
+    with (tmp_path / segment_name(1)).open("r+b") as file:
+        file.seek(150)
+        file.write(b"?")
+    with pytest.raises(JournalDamaged):
+        Bench(Disk(tmp_path))
 
 
 # Snapshots.

@@ -68,6 +68,17 @@ def test_after_a_failed_write_or_sync_the_writer_is_dead(action: str) -> None:
     assert disk.operations == before, "a dead writer touches nothing, also not at the end"
 
 
+def test_no_room_inside_a_preallocated_segment_is_a_failure() -> None:
+    """Some file systems copy on write. Half of the commit may be there, so the job must not be repeated."""
+    disk = SimulatedDisk()
+    bench = Bench(disk)
+    bench.commit(b"fine")
+    disk.faults[disk.operations] = Fault.NO_ROOM
+    bench.append(b"lost?")
+    with pytest.raises(StorageFailed, match="copies on write"):
+        bench.writer.write(take(bench))
+
+
 def test_a_failure_while_rolling_kills_the_writer_too() -> None:
     disk = SimulatedDisk()
     bench = Bench(disk)

@@ -142,9 +142,13 @@ class _Replay:
         active: ActiveSegment | None = None
         for first in firsts:
             segment = self._opener.open(first, newest=first == firsts[-1])
-            self._check_order(segment, first)
-            yield from segment.records()
-            active = self._settle(segment)
+            try:
+                self._check_order(segment, first)
+                yield from segment.records()
+                active = self._settle(segment)
+            except BaseException:
+                segment.close()
+                raise
         self._finish(active)
 
     def _check_order(self, segment: OpenedSegment, first: int) -> None:

@@ -82,6 +82,9 @@ class OpenedSegment:
         )
         self._used_end = 0
 
+    def close(self) -> None:
+        self._file.close()
+
     def thinned_above(self, floor: int) -> bool:
         return self._state is HeaderState.GOOD and self._header.generation > 0 and self._header.last > floor
 

@@ -6,6 +6,7 @@ files is replaced, never changed in place, so that a search sees either the old 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -114,9 +115,10 @@ class StreamStore:
         return self.end_offset(stream_id)
 
     def _from(self, stream_id: int, offset: int) -> Iterator[StreamFile]:
-        for file in self._streams.get(stream_id, ()):
-            if file.index.end_offset() > offset:
-                yield file
+        """The file that may hold an offset, and those behind it."""
+        files = self._streams.get(stream_id, [])
+        place = bisect_right(files, offset, key=lambda file: file.first_offset) - 1
+        yield from files[max(0, place) :]
 
     def files_of(self, stream_id: int) -> list[FileRange]:
         """The files of a stream, oldest first."""

@@ -123,7 +123,15 @@ class JournalWriter:
 
     def _commit(self, active: ActiveSegment, encoder: RecordEncoder) -> None:
         self._dead = True
-        active.write(encoder)
+        try:
+            active.write(encoder)
+        except StorageFull as error:
+            # The room was allocated, so this file system breaks its word; half a commit may have been
+            # written.
+            raise StorageFailed(
+                "The disk refused to fill a preallocated journal segment: it is full and copies on write. "
+                "Free some space, then restart."
+            ) from error
         active.proven = self._dead = False
 
     def _roll(self, first_lsn: Lsn) -> ActiveSegment:

@@ -26,6 +26,7 @@ from tocsin.model.errors import StorageFailed, StorageFull
 from tocsin.runtime.ports import Buffer
 
 SECTOR_BYTES = 512
+_TRACE_MAX = 100_000
 
 
 class Fault(Enum):
@@ -146,7 +147,7 @@ class SimulatedDisk:
         """Syncs report success and do nothing."""
         self.dead = False
         self.trace: list[str] = []
-        """What each operation was, for people who look for the one that broke a test."""
+        """What each operation was, up to a bound, for people who look for the one that broke a test."""
         self._root = _Folder()
 
     # Faults.
@@ -175,7 +176,8 @@ class SimulatedDisk:
         """Count an operation and meet its fault; True when the process dies in the middle of it."""
         self._check_alive()
         number, self.operations = self.operations, self.operations + 1
-        self.trace.append(f"{number} {action} {name}")
+        if number < _TRACE_MAX:
+            self.trace.append(f"{number} {action} {name}")
         fault = self.faults.get(number)
         if fault is Fault.FAIL:
             raise StorageFailed(f"The disk failed to {action} {name}: simulated error.")
