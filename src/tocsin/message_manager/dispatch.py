@@ -27,6 +27,8 @@ from tocsin.wire.frames import REDELIVERED
 _SHARE_MIN = 16
 """Competing consumers get at least this many messages at a time: finer turns cost more than they share."""
 _SLICE_BYTES = 4096
+_MATCHES_PER_ROW = 32
+"""So many messages that a selector looks at count as much as one row, in a step's budget."""
 
 
 class Outcome(Enum):
@@ -169,6 +171,8 @@ def _serve_row(
         return Outcome.WAITING
     if _expire(state, row, block, ledger):
         free = view.free(*state.log.span(row))
+    if consumer.selector is not None:
+        step.rows -= block.count // _MATCHES_PER_ROW
     ranges = _wanted(state, view, consumer, row, block, free, ledger)
     if not ranges:
         return Outcome.NOTHING
