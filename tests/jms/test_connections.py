@@ -14,7 +14,8 @@ from tests.jms.waiting import PATIENCE, SILENCE, is_silent, take, until
 
 import tocsin
 from tocsin import errors
-from tocsin.runtime.users_file import ITERATIONS_MIN, UsersFile, new_salt
+from tocsin.model.limits import PASSWORD_ITERATIONS_MIN
+from tocsin.runtime.users_file import UsersFile, new_salt
 from tocsin.wire.scram import Credentials, make_credentials
 
 # J50
@@ -32,7 +33,7 @@ def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tocsin.
 
 
 def add_user(users_file: Path, name: str, password: str) -> None:
-    credentials = make_credentials(name, password, salt=new_salt(), iterations=ITERATIONS_MIN)
+    credentials = make_credentials(name, password, salt=new_salt(), iterations=PASSWORD_ITERATIONS_MIN)
     UsersFile(users_file, Credentials).add(credentials)
 
 

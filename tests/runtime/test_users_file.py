@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tocsin.model.errors import ConfigError, NewerFormat
-from tocsin.model.limits import USER_NAME_BYTES_MAX
-from tocsin.runtime.users_file import ITERATIONS_MAX, ITERATIONS_MIN, UsersFile, new_salt
+from tocsin.model.limits import PASSWORD_ITERATIONS_MAX, PASSWORD_ITERATIONS_MIN, USER_NAME_BYTES_MAX
+from tocsin.runtime.users_file import UsersFile, new_salt
 from tocsin.wire.scram import Credentials, make_credentials
 
 
-def user(name: str, *, password: str = "secret", iterations: int = ITERATIONS_MIN) -> Credentials:
-    salted = make_credentials("x", password, salt=b"12345678", iterations=ITERATIONS_MIN)
+def user(name: str, *, password: str = "secret", iterations: int = PASSWORD_ITERATIONS_MIN) -> Credentials:
+    salted = make_credentials("x", password, salt=b"12345678", iterations=PASSWORD_ITERATIONS_MIN)
     return Credentials(name, salted.salt, iterations, salted.stored_key, salted.server_key)
 
 
@@ -34,7 +34,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 def test_what_was_added_is_loaded(users: UsersFile[Credentials]) -> None:
-    anna, zoe = user("anna"), user("Zoë of the sea", iterations=ITERATIONS_MAX)
+    anna, zoe = user("anna"), user("Zoë of the sea", iterations=PASSWORD_ITERATIONS_MAX)
     users.add(zoe)
     users.add(anna)
     loaded = users.load()
@@ -89,7 +89,7 @@ def test_file_belongs_to_its_owner_alone(path: Path, users: UsersFile[Credential
 
 
 def test_password_is_not_in_the_file(path: Path, users: UsersFile[Credentials]) -> None:
-    users.add(make_credentials("anna", "correct horse", salt=new_salt(), iterations=ITERATIONS_MIN))
+    users.add(make_credentials("anna", "correct horse", salt=new_salt(), iterations=PASSWORD_ITERATIONS_MIN))
     assert b"correct horse" not in path.read_bytes()
 
 
@@ -141,12 +141,12 @@ def test_bad_names_are_refused(path: Path, users: UsersFile[Credentials], name: 
     assert not path.exists()
 
 
-@pytest.mark.parametrize("iterations", [0, ITERATIONS_MIN - 1, ITERATIONS_MAX + 1])
+@pytest.mark.parametrize("iterations", [0, PASSWORD_ITERATIONS_MIN - 1, PASSWORD_ITERATIONS_MAX + 1])
 def test_iterations_are_bounded(path: Path, users: UsersFile[Credentials], iterations: int) -> None:
     with pytest.raises(ConfigError, match="Iterations"):
         users.add(user("anna", iterations=iterations))
     users.add(user("anna"))
-    edit(path, f"anna {ITERATIONS_MIN}", f"anna {iterations}")
+    edit(path, f"anna {PASSWORD_ITERATIONS_MIN}", f"anna {iterations}")
     with pytest.raises(ConfigError, match=r"Line 2 .*Iterations"):
         users.load()
 
@@ -166,9 +166,7 @@ def test_iterations_are_bounded(path: Path, users: UsersFile[Credentials], itera
         ("tocsin-users 1 ", "tocsin-users 1 x", "Line 1 .*secret"),
     ],
 )
-def test_bad_line_is_named(
-    path: Path, users: UsersFile[Credentials], old: str, new: str, complaint: str
-) -> None:
+def test_bad_line_is_named(path: Path, users: UsersFile[Credentials], old: str, new: str, complaint: str) -> None:
     users.add(user("anna"))
     users.add(user("bert"))
     edit(path, old, new)

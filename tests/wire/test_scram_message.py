@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.model.errors import ProtocolError
+from tocsin.model.limits import LOGIN_MESSAGE_BYTES_MAX
 from tocsin.wire.scram_message import (
-    MESSAGE_BYTES_MAX,
     decode_base64,
     decode_message,
     escape_user,
@@ -30,9 +30,9 @@ def test_other_escapes_are_refused(escaped: str) -> None:
 
 
 def test_message_is_bounded() -> None:
-    assert decode_message(b"x" * MESSAGE_BYTES_MAX)
+    assert decode_message(b"x" * LOGIN_MESSAGE_BYTES_MAX)
     with pytest.raises(ProtocolError, match="2,049"):
-        decode_message(b"x" * (MESSAGE_BYTES_MAX + 1))
+        decode_message(b"x" * (LOGIN_MESSAGE_BYTES_MAX + 1))
 
 
 def test_attributes_must_be_the_expected_ones() -> None:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from tocsin.client.pending import Pending, finished
 from tocsin.model.errors import TocsinError
+from tocsin.model.limits import RANGES_PER_FRAME_SENT
 from tocsin.model.ranges import Range, RangeSet
 from tocsin.wire.frames import Outcome, Settle, write_settle
 
 if TYPE_CHECKING:
     from tocsin.client.core_consuming import ConsumerState
-
-RANGES_PER_FRAME = 4_096
 
 
 class Settlements:
@@ -80,13 +79,11 @@ class Settlements:
     def renew(self, ranges: list[Range]) -> None:
         """Not repeated and not waited for: the next renewal comes anyway."""
         if self.consumer.ready and ranges:
-            for start in range(0, len(ranges), RANGES_PER_FRAME):
+            for start in range(0, len(ranges), RANGES_PER_FRAME_SENT):
                 self._write(Settle(self.consumer.number, Outcome.RENEW, self._next(), _part(ranges, start)))
 
-    def _settle(
-        self, outcome: Outcome, ranges: list[Range], delay_ms: int | None = None, reason: str = ""
-    ) -> None:
-        for start in range(0, len(ranges), RANGES_PER_FRAME):
+    def _settle(self, outcome: Outcome, ranges: list[Range], delay_ms: int | None = None, reason: str = "") -> None:
+        for start in range(0, len(ranges), RANGES_PER_FRAME_SENT):
             part = _part(ranges, start)
             for first, end in part:
                 self.outstanding.remove(first, end)
@@ -135,9 +132,7 @@ class Settlements:
 
     def repeat(self, ours: RangeSet) -> None:
         """After a reconnect: says again what is not durable, for what is still locked for this consumer."""
-        self.outstanding = RangeSet(
-            part for first, end in self.outstanding for part in ours.within(first, end)
-        )
+        self.outstanding = RangeSet(part for first, end in self.outstanding for part in ours.within(first, end))
         again, self.unconfirmed = self.unconfirmed, deque()
         for settle in again:
             settle.ranges = [part for first, end in settle.ranges for part in ours.within(first, end)]
@@ -158,4 +153,4 @@ class Settlements:
 
 
 def _part(ranges: list[Range], start: int) -> list[Range]:
-    return ranges[start : start + RANGES_PER_FRAME]
+    return ranges[start : start + RANGES_PER_FRAME_SENT]

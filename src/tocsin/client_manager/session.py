@@ -6,12 +6,8 @@ from collections import deque
 
 from tocsin.model.destination import Destination
 from tocsin.model.identity import DestinationId
-from tocsin.model.limits import PRODUCER_WINDOW_BYTES
+from tocsin.model.limits import PRODUCER_WINDOW_BYTES, PRODUCER_WINDOW_BYTES_MIN, PRODUCER_WINDOWS_BYTES_MAX
 from tocsin.wire.frames import Confirm
-
-WINDOW_BYTES_MIN = 64 * 1024
-WINDOWS_BYTES_MAX = 64 * 1024 * 1024
-"""What all producers together may have on the way."""
 
 
 class ProducerState:
@@ -61,4 +57,4 @@ class SessionState:
 
 def window_for(producers: int) -> int:
     """The bytes that each of so many producers may have on the way."""
-    return max(WINDOW_BYTES_MIN, min(PRODUCER_WINDOW_BYTES, WINDOWS_BYTES_MAX // max(1, producers)))
+    return max(PRODUCER_WINDOW_BYTES_MIN, min(PRODUCER_WINDOW_BYTES, PRODUCER_WINDOWS_BYTES_MAX // max(1, producers)))

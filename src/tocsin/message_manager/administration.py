@@ -21,12 +21,11 @@ from tocsin.model.destination import (
     parse_destination,
 )
 from tocsin.model.errors import IllegalState, InvalidDestination, ProtocolError
+from tocsin.model.limits import PAGE_ITEMS_MAX
 
 Fields = dict[str, Any]
 Result = tuple[Fields, int]
 """The reply's fields, and the LSN that must be durable before it leaves."""
-
-_PAGE = 1000
 
 
 class Administration:
@@ -106,7 +105,7 @@ class Administration:
         return {"messages": messages}, lsn
 
     def _list(self, fields: Fields) -> Result:
-        limit = min(max(1, int(fields.get("limit") or _PAGE)), _PAGE)
+        limit = min(max(1, int(fields.get("limit") or PAGE_ITEMS_MAX)), PAGE_ITEMS_MAX)
         states, more = self._directory.page(str(fields.get("prefix") or ""), str(fields.get("after") or ""), limit)
         return {"destinations": [_summary(state) for state in states], "more": more}, 0
 
@@ -114,7 +113,7 @@ class Administration:
         state = self._state(fields)
         details = _summary(state)
         details["subscriptions"] = [
-            _subscription(state, view) for view in list(state.views.values())[:_PAGE] if view.subscription
+            _subscription(state, view) for view in list(state.views.values())[:PAGE_ITEMS_MAX] if view.subscription
         ]
         details["producers"] = len(state.producers.rows)
         return details, 0

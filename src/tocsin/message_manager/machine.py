@@ -12,8 +12,25 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from tocsin.cluster.commands import (
-    Administer, Answer, CloseConnection, CloseConsumer, CloseProducer, CloseSession, Command, ConsumerEnded, ConsumerKey,
-    Failed, GrantCredit, NotStored, OpenConsumer, OpenProducer, PauseSession, Publish, Reply, SettledTo, SettleMessages,
+    Administer,
+    Answer,
+    CloseConnection,
+    CloseConsumer,
+    CloseProducer,
+    CloseSession,
+    Command,
+    ConsumerEnded,
+    ConsumerKey,
+    Failed,
+    GrantCredit,
+    NotStored,
+    OpenConsumer,
+    OpenProducer,
+    PauseSession,
+    Publish,
+    Reply,
+    SettledTo,
+    SettleMessages,
 )  # fmt: skip
 from tocsin.journal.journal import Journal
 from tocsin.message_manager.administration import Administration
@@ -30,10 +47,8 @@ from tocsin.message_manager.storing import committed, publish, release_due
 from tocsin.message_manager.timers import next_wake, on_time
 from tocsin.model.batch import Block
 from tocsin.model.errors import IllegalState, InvalidDestination, TocsinError
-from tocsin.model.limits import CACHE_BYTES_DEFAULT, LEASE_SECONDS
+from tocsin.model.limits import CACHE_BYTES_DEFAULT, COMMANDS_PER_TURN, LEASE_SECONDS
 from tocsin.model.values import Bytes
-
-_COMMANDS_PER_TURN = 64
 
 
 @dataclass(slots=True)
@@ -129,9 +144,8 @@ class MessageManager:
         return self._wakes[0][0] if self._wakes else None
 
     def run(self, turns: int = 64) -> bool:
-        """Serves destinations that have work, in turn; True when there is more to do."""
-        while self._ready and turns > 0:
-            turns -= 1
+        """Serves destinations that have work, each once; True when there is more to do."""
+        for _ in range(min(turns, len(self._ready))):
             destination = self._ready.popleft()
             self._in_ready.discard(destination)
             state = self.directory.by_id.get(destination)
@@ -234,7 +248,7 @@ class MessageManager:
         last = ledger.last_lsn()
         committed(state, ledger)
         room = ledger.journal.pending_limit
-        for _ in range(_COMMANDS_PER_TURN):
+        for _ in range(COMMANDS_PER_TURN):
             if not state.inbox or ledger.journal.pending_bytes() >= room:
                 break
             origin, command = state.inbox.popleft()

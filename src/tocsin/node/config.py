@@ -21,7 +21,6 @@ from tocsin.model import limits
 from tocsin.model.errors import ConfigError
 from tocsin.node.setting_checks import Check, name, one_of, optional_path, path, seconds, text, whole_number
 
-CONFIG_FILE_BYTES_MAX = 1 * limits.MIB
 PORT_DEFAULT = 7177
 
 
@@ -111,11 +110,11 @@ def load_config(file: Path | None = None, overrides: Mapping[str, object] | None
 def _read_file(file: Path) -> dict[str, Any]:
     try:
         with open(file, "rb") as source:
-            data = source.read(CONFIG_FILE_BYTES_MAX + 1)
+            data = source.read(limits.CONFIG_FILE_BYTES_MAX + 1)
     except OSError as reason:
         raise ConfigError(f"The configuration file {file} cannot be read: {reason.strerror}.") from reason
-    if len(data) > CONFIG_FILE_BYTES_MAX:
-        raise ConfigError(f"The configuration file {file} is over {CONFIG_FILE_BYTES_MAX:,} bytes.")
+    if len(data) > limits.CONFIG_FILE_BYTES_MAX:
+        raise ConfigError(f"The configuration file {file} is over {limits.CONFIG_FILE_BYTES_MAX:,} bytes.")
     try:
         content = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as reason:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from tocsin.model.limits import SETTING_NAME_CHARACTERS_MAX
+
 Check = Callable[[object], object]
 
-NAME_CHARACTERS_MAX = 64
 _NAME_PUNCTUATION = str.maketrans("", "", ".-_")
 
 
@@ -52,10 +53,10 @@ def name(value: object) -> str:
     if (
         not isinstance(value, str)
         or not value.isascii()
-        or len(value) > NAME_CHARACTERS_MAX
+        or len(value) > SETTING_NAME_CHARACTERS_MAX
         or not value.translate(_NAME_PUNCTUATION).isalnum()
     ):
-        raise ValueError(f"1 to {NAME_CHARACTERS_MAX} letters, digits, '.', '-' or '_'")
+        raise ValueError(f"1 to {SETTING_NAME_CHARACTERS_MAX} letters, digits, '.', '-' or '_'")
     return value
 
 

@@ -17,11 +17,9 @@ from tocsin.message_manager.recovery import Recovery
 from tocsin.message_manager.snapshots import destination_section, directory_section
 from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn, Offset
-from tocsin.model.limits import SNAPSHOT_EVERY_BYTES
+from tocsin.model.limits import MOVE_BLOCKS_MAX, SNAPSHOT_EVERY_BYTES
 from tocsin.node.workers import Workers
 from tocsin.runtime.ports import Files, Random
-
-_MOVE_ROWS_MAX = 4096
 
 
 class Storage:
@@ -184,9 +182,9 @@ class Storage:
         last = int(sealed[-1][1])
         blocks: list[MoveBlock] = []
         for state in self._manager.directory:
-            if state.options.retained and len(blocks) < _MOVE_ROWS_MAX:
+            if state.options.retained and len(blocks) < MOVE_BLOCKS_MAX:
                 self._collect(state, last, blocks)
-        if len(blocks) < _MOVE_ROWS_MAX:
+        if len(blocks) < MOVE_BLOCKS_MAX:
             self._moved_to = last
         if blocks:
             assert self._workers is not None
@@ -197,7 +195,7 @@ class Storage:
         """Rows from where the topic's own files end, up to the first one that is not in a sealed segment."""
         log = state.log
         start = log.row_from(max(state.stream_end, log.first_offset)) - log.base
-        for index in range(start, min(len(log), start + _MOVE_ROWS_MAX - len(blocks))):
+        for index in range(start, min(len(log), start + MOVE_BLOCKS_MAX - len(blocks))):
             lsn = Lsn(log.lsns[index])
             location = self.recovered.journal.locate(lsn) if lsn <= last else None
             if location is None:

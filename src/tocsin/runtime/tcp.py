@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from tocsin.model.errors import ConfigError, PortInUse
-from tocsin.model.limits import OUTBOUND_BYTES_MAX
+from tocsin.model.limits import LISTEN_BACKLOG, OUTBOUND_BYTES_MAX
 from tocsin.model.values import Bytes
-
-_LISTEN_BACKLOG = 1024
 
 
 class StreamEvents(Protocol):
@@ -66,7 +64,7 @@ class TcpServer:
         loop = asyncio.get_running_loop()
         make: Callable[[], _Connection] = lambda: _Connection(self, self._events)  # noqa: E731
         try:
-            self._server = await loop.create_server(make, host, port, ssl=tls, backlog=_LISTEN_BACKLOG)
+            self._server = await loop.create_server(make, host, port, ssl=tls, backlog=LISTEN_BACKLOG)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise PortInUse(

@@ -24,17 +24,18 @@ from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 from tocsin.model.errors import ConfigError, NewerFormat
-from tocsin.model.limits import MIB, USER_NAME_BYTES_MAX
+from tocsin.model.limits import (
+    PASSWORD_ITERATIONS_MAX,
+    PASSWORD_ITERATIONS_MIN,
+    USER_NAME_BYTES_MAX,
+    USERS_FILE_BYTES_MAX,
+)
 
 FORMAT_NAME = "tocsin-users"
 FORMAT_VERSION = 1
-FILE_BYTES_MAX = 64 * MIB
 SECRET_BYTES = 32
 SALT_BYTES = 16
 KEY_BYTES = 32
-# The same range that clients accept from a server; a count outside would lock its user out.
-ITERATIONS_MIN = 4_096
-ITERATIONS_MAX = 2_000_000
 
 
 class SaltedUser(Protocol):
@@ -114,9 +115,7 @@ class UsersFile(Generic[User]):
         try:
             handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as reason:
-            raise ConfigError(
-                f"The users file {self._path} cannot be changed: {reason.strerror}."
-            ) from reason
+            raise ConfigError(f"The users file {self._path} cannot be changed: {reason.strerror}.") from reason
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             if self._path.exists():
@@ -136,9 +135,7 @@ class UsersFile(Generic[User]):
         try:
             _replace(self._path, ("\n".join(lines) + "\n").encode())
         except OSError as reason:
-            raise ConfigError(
-                f"The users file {self._path} cannot be written: {reason.strerror}."
-            ) from reason
+            raise ConfigError(f"The users file {self._path} cannot be written: {reason.strerror}.") from reason
 
     def _parse_first_line(self, line: str) -> bytes:
         name, _, rest = line.partition(" ")
@@ -146,9 +143,7 @@ class UsersFile(Generic[User]):
         if name != FORMAT_NAME or not _is_number(version) or int(version) < 1:
             raise self._bad_line(1, f"it must begin with '{FORMAT_NAME} {FORMAT_VERSION}'")
         if int(version) > FORMAT_VERSION:
-            raise NewerFormat(
-                f"The users file {self._path} has format {version}; this release reads {FORMAT_VERSION}."
-            )
+            raise NewerFormat(f"The users file {self._path} has format {version}; this release reads {FORMAT_VERSION}.")
         return self._decode(1, "secret", secret, SECRET_BYTES, SECRET_BYTES)
 
     def _parse_line(self, number: int, line: str) -> User:
@@ -195,9 +190,9 @@ def _check_user(user: SaltedUser) -> None:
         raise ConfigError("A user name has printable characters only, and no space at its ends.")
     if not 1 <= len(name.encode()) <= USER_NAME_BYTES_MAX:
         raise ConfigError(f"A user name has 1 to {USER_NAME_BYTES_MAX} bytes.")
-    if not ITERATIONS_MIN <= user.iterations <= ITERATIONS_MAX:
+    if not PASSWORD_ITERATIONS_MIN <= user.iterations <= PASSWORD_ITERATIONS_MAX:
         raise ConfigError(
-            f"Iterations are {ITERATIONS_MIN:,} to {ITERATIONS_MAX:,}, not {user.iterations:,}."
+            f"Iterations are {PASSWORD_ITERATIONS_MIN:,} to {PASSWORD_ITERATIONS_MAX:,}, not {user.iterations:,}."
         )
 
 
@@ -215,11 +210,11 @@ def _read(path: Path) -> str:
             status = os.fstat(file.fileno())
             if stat.S_IMODE(status.st_mode) & 0o077:
                 raise ConfigError(f"The users file {path} is open to others; run: chmod 600 {path}")
-            data = file.read(FILE_BYTES_MAX + 1)
+            data = file.read(USERS_FILE_BYTES_MAX + 1)
     except OSError as reason:
         raise ConfigError(f"The users file {path} cannot be read: {reason.strerror}.") from reason
-    if len(data) > FILE_BYTES_MAX:
-        raise ConfigError(f"The users file {path} is over {FILE_BYTES_MAX:,} bytes.")
+    if len(data) > USERS_FILE_BYTES_MAX:
+        raise ConfigError(f"The users file {path} is over {USERS_FILE_BYTES_MAX:,} bytes.")
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -21,12 +21,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tocsin.model.errors import AuthenticationFailed, ProtocolError
-from tocsin.model.limits import USER_NAME_BYTES_MAX
+from tocsin.model.limits import (
+    DECOY_SECRET_BYTES_MIN,
+    LOGIN_NONCE_CHARACTERS_MAX,
+    PASSWORD_BYTES_MAX,
+    PASSWORD_ITERATIONS_DEFAULT,
+    PASSWORD_ITERATIONS_MAX,
+    PASSWORD_ITERATIONS_MIN,
+    SALT_BYTES_MAX,
+    SALT_BYTES_MIN,
+    USER_NAME_BYTES_MAX,
+)
 from tocsin.wire.saslprep import saslprep
 from tocsin.wire.scram_message import (
-    ITERATIONS_MAX,
-    ITERATIONS_MIN,
-    NONCE_CHARACTERS_MAX,
     check_own_nonce,
     check_peer_nonce,
     decode_base64,
@@ -38,12 +45,7 @@ from tocsin.wire.scram_message import (
     unescape_user,
 )
 
-PASSWORD_BYTES_MAX = 1_024
-SALT_BYTES_MIN = 8
-SALT_BYTES_MAX = 64
 KEY_BYTES = 32
-SECRET_BYTES_MIN = 16
-ITERATIONS_DEFAULT = 100_000
 
 _GS2_HEADER = "n,,"
 _CHANNEL_BINDING = encode_base64(_GS2_HEADER.encode())
@@ -61,19 +63,21 @@ class Credentials:
 
 
 def make_credentials(
-    user: str, password: str, *, salt: bytes, iterations: int = ITERATIONS_DEFAULT
+    user: str, password: str, *, salt: bytes, iterations: int = PASSWORD_ITERATIONS_DEFAULT
 ) -> Credentials:
     """Salt a password. Bounds are checked here, so that nothing weak is ever stored."""
     if not SALT_BYTES_MIN <= len(salt) <= SALT_BYTES_MAX:
         raise ValueError(f"A salt has {SALT_BYTES_MIN} to {SALT_BYTES_MAX} bytes, not {len(salt)}.")
-    if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
-        raise ValueError(f"Iterations are {ITERATIONS_MIN:,} to {ITERATIONS_MAX:,}, not {iterations:,}.")
+    if not PASSWORD_ITERATIONS_MIN <= iterations <= PASSWORD_ITERATIONS_MAX:
+        raise ValueError(
+            f"Iterations are {PASSWORD_ITERATIONS_MIN:,} to {PASSWORD_ITERATIONS_MAX:,}, not {iterations:,}."
+        )
     user = prepare_user(user)
     salted = _salt_password(prepare_password(password), salt, iterations)
     return Credentials(user, salt, iterations, _stored_key(salted), _hmac(salted, b"Server Key"))
 
 
-def decoy_credentials(user: str, secret: bytes, iterations: int = ITERATIONS_DEFAULT) -> Credentials:
+def decoy_credentials(user: str, secret: bytes, iterations: int = PASSWORD_ITERATIONS_DEFAULT) -> Credentials:
     """Credentials of a user who does not exist: the same ones each time, and matched by no password.
 
     The secret must outlive a restart, or a salt that changes would give the decoy away.
@@ -118,7 +122,7 @@ class ScramClient:
         nonce, salt_text, iterations_text = read_attributes(text, "rsi")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
             raise ProtocolError("The server's login answer belongs to another login: its nonce is not ours.")
-        check_peer_nonce(nonce, 2 * NONCE_CHARACTERS_MAX)
+        check_peer_nonce(nonce, 2 * LOGIN_NONCE_CHARACTERS_MAX)
         salt = decode_base64(salt_text, SALT_BYTES_MIN, SALT_BYTES_MAX)
         salted = _salt_password(self._password, salt, read_iterations(iterations_text))
         self._password = ""
@@ -134,14 +138,10 @@ class ScramClient:
         self._step = _advance(self._step, 2)
         text = decode_message(server_final)
         if text.startswith("e="):
-            raise AuthenticationFailed(
-                "The server refused the login: the user name or the password is wrong."
-            )
+            raise AuthenticationFailed("The server refused the login: the user name or the password is wrong.")
         (signature,) = read_attributes(text, "v")
         if not hmac.compare_digest(decode_base64(signature, KEY_BYTES, KEY_BYTES), self._expected_signature):
-            raise AuthenticationFailed(
-                "The server could not prove that it knows this user; it may be an impostor."
-            )
+            raise AuthenticationFailed("The server could not prove that it knows this user; it may be an impostor.")
 
 
 class ScramServer:
@@ -150,10 +150,8 @@ class ScramServer:
     __slots__ = ("_auth_prefix", "_credentials", "_known", "_lookup", "_nonce", "_secret", "_step", "user")
 
     def __init__(self, lookup: Callable[[str], Credentials | None], *, nonce: str, secret: bytes) -> None:
-        if len(secret) < SECRET_BYTES_MIN:
-            raise ValueError(
-                f"The secret for decoys has at least {SECRET_BYTES_MIN} bytes, not {len(secret)}."
-            )
+        if len(secret) < DECOY_SECRET_BYTES_MIN:
+            raise ValueError(f"The secret for decoys has at least {DECOY_SECRET_BYTES_MIN} bytes, not {len(secret)}.")
         self._lookup = lookup
         self._nonce = check_own_nonce(nonce)
         self._secret = secret
@@ -184,9 +182,7 @@ class ScramServer:
         assert credentials is not None
         binding, nonce, proof_text = read_attributes(decode_message(client_final), "crp")
         if binding != _CHANNEL_BINDING:
-            raise ProtocolError(
-                "The client changed its channel binding during login; only 'n,,' is supported."
-            )
+            raise ProtocolError("The client changed its channel binding during login; only 'n,,' is supported.")
         if not hmac.compare_digest(nonce.encode(), self._nonce.encode()):
             raise ProtocolError("The client's login answer belongs to another login: its nonce is not ours.")
         proof = decode_base64(proof_text, KEY_BYTES, KEY_BYTES)
@@ -208,7 +204,7 @@ def _parse_client_first(text: str) -> tuple[str, str, str]:
         )
     bare = text.removeprefix(_GS2_HEADER)
     escaped, nonce = read_attributes(bare, "nr")
-    check_peer_nonce(nonce, NONCE_CHARACTERS_MAX)
+    check_peer_nonce(nonce, LOGIN_NONCE_CHARACTERS_MAX)
     return prepare_user(unescape_user(escaped)), nonce, bare
 
 

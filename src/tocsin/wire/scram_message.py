@@ -1,6 +1,6 @@
 """The text of SCRAM messages: attributes, escapes, base64, nonces, each checked against its bound.
 
-A message is UTF-8 text of at most MESSAGE_BYTES_MAX bytes: attributes `x=value` separated by commas. In a
+A message is UTF-8 text of at most LOGIN_MESSAGE_BYTES_MAX bytes: attributes `x=value` separated by commas. In a
 user name "=" travels as "=3D" and "," as "=2C". A peer that breaks these rules gets a ProtocolError.
 """
 
@@ -10,20 +10,20 @@ import base64
 import binascii
 
 from tocsin.model.errors import ProtocolError
-
-MESSAGE_BYTES_MAX = 2_048
-NONCE_CHARACTERS_MIN = 16
-NONCE_CHARACTERS_MAX = 128
-# RFC 7677 asks for 4,096 at least. The upper bound is what a hostile server can make a client compute.
-ITERATIONS_MIN = 4_096
-ITERATIONS_MAX = 2_000_000
+from tocsin.model.limits import (
+    LOGIN_MESSAGE_BYTES_MAX,
+    LOGIN_NONCE_CHARACTERS_MAX,
+    LOGIN_NONCE_CHARACTERS_MIN,
+    PASSWORD_ITERATIONS_MAX,
+    PASSWORD_ITERATIONS_MIN,
+)
 
 _NONCE_CHARACTERS = frozenset(map(chr, range(0x21, 0x7F))) - {","}
 
 
 def decode_message(message: bytes) -> str:
-    if len(message) > MESSAGE_BYTES_MAX:
-        raise ProtocolError(f"A login message of {len(message):,} bytes is over {MESSAGE_BYTES_MAX:,}.")
+    if len(message) > LOGIN_MESSAGE_BYTES_MAX:
+        raise ProtocolError(f"A login message of {len(message):,} bytes is over {LOGIN_MESSAGE_BYTES_MAX:,}.")
     try:
         return message.decode()
     except UnicodeDecodeError:
@@ -45,19 +45,19 @@ def read_iterations(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 10):
         raise ProtocolError("The server's iteration count is not a number.")
     iterations = int(text)
-    if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
+    if not PASSWORD_ITERATIONS_MIN <= iterations <= PASSWORD_ITERATIONS_MAX:
         raise ProtocolError(
             f"The server asks for {iterations:,} iterations; "
-            f"{ITERATIONS_MIN:,} to {ITERATIONS_MAX:,} are accepted."
+            f"{PASSWORD_ITERATIONS_MIN:,} to {PASSWORD_ITERATIONS_MAX:,} are accepted."
         )
     return iterations
 
 
 def check_own_nonce(nonce: str) -> str:
     """A nonce that our side drew: a bad one is our mistake, hence ValueError."""
-    if not NONCE_CHARACTERS_MIN <= len(nonce) <= NONCE_CHARACTERS_MAX or set(nonce) - _NONCE_CHARACTERS:
+    if not LOGIN_NONCE_CHARACTERS_MIN <= len(nonce) <= LOGIN_NONCE_CHARACTERS_MAX or set(nonce) - _NONCE_CHARACTERS:
         raise ValueError(
-            f"A nonce has {NONCE_CHARACTERS_MIN} to {NONCE_CHARACTERS_MAX} printable ASCII characters, "
+            f"A nonce has {LOGIN_NONCE_CHARACTERS_MIN} to {LOGIN_NONCE_CHARACTERS_MAX} printable ASCII characters, "
             "no commas."
         )
     return nonce
@@ -65,9 +65,7 @@ def check_own_nonce(nonce: str) -> str:
 
 def check_peer_nonce(nonce: str, characters_max: int) -> None:
     if not 1 <= len(nonce) <= characters_max or set(nonce) - _NONCE_CHARACTERS:
-        raise ProtocolError(
-            f"A login nonce has at most {characters_max} printable ASCII characters, no commas."
-        )
+        raise ProtocolError(f"A login nonce has at most {characters_max} printable ASCII characters, no commas.")
 
 
 def escape_user(user: str) -> str:

@@ -9,10 +9,10 @@ from tests.message_manager.selector import reference
 
 from tocsin.message_manager.selector import compile_selector
 from tocsin.message_manager.selector.like import (
-    FLOATING_WILDCARD_CHARACTERS_MAX,
     MalformedPattern,
     compile_like,
 )
+from tocsin.model.limits import SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX
 
 
 @settings(max_examples=600, deadline=None, derandomize=True, database=None)
@@ -71,7 +71,7 @@ def test_no_pattern_takes_long_on_a_long_text(pattern: str) -> None:
 
 
 def test_a_wide_part_with_single_wildcards_is_refused() -> None:
-    part = "a_" * (FLOATING_WILDCARD_CHARACTERS_MAX // 2)
+    part = "a_" * (SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX // 2)
     assert not compile_like(f"%{part}%", None).matches("b")
     with pytest.raises(MalformedPattern, match="512 are allowed"):
         compile_like(f"%{part}a%", None)

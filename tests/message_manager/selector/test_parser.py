@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.message_manager.selector.cursor import NESTING_MAX
-from tocsin.message_manager.selector.parser import HEADERS, IN_LIST_ITEMS_MAX, parse
+from tocsin.message_manager.selector.parser import HEADERS, parse
 from tocsin.message_manager.selector.syntax import (
     AllOf,
     AnyOf,
@@ -18,6 +17,7 @@ from tocsin.message_manager.selector.syntax import (
     Sign,
 )
 from tocsin.model.errors import InvalidSelector
+from tocsin.model.limits import SELECTOR_IN_LIST_ITEMS_MAX, SELECTOR_NESTING_MAX
 
 A, B, C = Identifier("a"), Identifier("b"), Identifier("c")
 ONE, TWO = Literal(1), Literal(2)
@@ -111,7 +111,7 @@ def test_headers_and_prefixed_properties() -> None:
 
 @pytest.mark.parametrize(("opening", "closing"), [("(", ")"), ("NOT ", ""), ("(NOT ", ")"), ("- ", " = 1")])
 def test_nesting_is_bounded(opening: str, closing: str) -> None:
-    levels = NESTING_MAX // (2 if opening == "(NOT " else 1)
+    levels = SELECTOR_NESTING_MAX // (2 if opening == "(NOT " else 1)
     ends = closing * levels if closing == ")" else closing
     parse(opening * levels + "a" + ends)
     with pytest.raises(InvalidSelector, match="nested deeper than 64 levels"):
@@ -119,7 +119,7 @@ def test_nesting_is_bounded(opening: str, closing: str) -> None:
 
 
 def test_an_in_list_is_bounded() -> None:
-    items = [f"'{n}'" for n in range(IN_LIST_ITEMS_MAX)]
-    assert parse(f"a IN ({','.join(items)})") == Membership(A, frozenset(map(str, range(IN_LIST_ITEMS_MAX))))
+    items = [f"'{n}'" for n in range(SELECTOR_IN_LIST_ITEMS_MAX)]
+    assert parse(f"a IN ({','.join(items)})") == Membership(A, frozenset(map(str, range(SELECTOR_IN_LIST_ITEMS_MAX))))
     with pytest.raises(InvalidSelector, match="at most 500 items"):
         parse(f"a IN ({','.join(items)}, 'more')")

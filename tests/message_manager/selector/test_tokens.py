@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.message_manager.selector.tokens import RESERVED, TOKENS_MAX, TokenKind, tokenize
+from tocsin.message_manager.selector.tokens import RESERVED, TokenKind, tokenize
 from tocsin.model.errors import InvalidSelector
-from tocsin.model.limits import SELECTOR_CHARACTERS_MAX
+from tocsin.model.limits import SELECTOR_CHARACTERS_MAX, SELECTOR_TOKENS_MAX
 
 
 def _texts(text: str) -> list[str]:
@@ -51,9 +51,7 @@ def test_other_characters_have_no_meaning(text: str) -> None:
     str(raised.value).encode()
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("''", ""), ("'it''s'", "it's"), ("''''", "'"), ("'a\nb'", "a\nb")]
-)
+@pytest.mark.parametrize(("text", "value"), [("''", ""), ("'it''s'", "it's"), ("''''", "'"), ("'a\nb'", "a\nb")])
 def test_strings(text: str, value: str) -> None:
     token, _ = tokenize(text)
     assert (token.kind, token.value) == (TokenKind.STRING, value)
@@ -78,6 +76,6 @@ def test_the_length_is_bounded() -> None:
 
 
 def test_the_number_of_tokens_is_bounded_commas_apart() -> None:
-    assert len(tokenize("(," * TOKENS_MAX)) == 2 * TOKENS_MAX + 1
+    assert len(tokenize("(," * SELECTOR_TOKENS_MAX)) == 2 * SELECTOR_TOKENS_MAX + 1
     with pytest.raises(InvalidSelector, match="more than 1000"):
-        tokenize("(" * (TOKENS_MAX + 1))
+        tokenize("(" * (SELECTOR_TOKENS_MAX + 1))

@@ -11,12 +11,11 @@ import typer
 from tocsin.cli import options
 from tocsin.cli.output import note, print_json, print_table
 from tocsin.model.errors import ConfigError
+from tocsin.model.limits import PASSWORD_BYTES_MAX
 
 if TYPE_CHECKING:
     from tocsin.runtime.users_file import UsersFile
     from tocsin.wire.scram import Credentials
-
-PASSWORD_BYTES_MAX = 1_024
 
 app = typer.Typer(help="Who may log in: add, remove and list users in a users file.", no_args_is_help=True)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from tocsin.message_manager.selector.complaint import invalid, quoted
 from tocsin.message_manager.selector.tokens import Token, TokenKind, tokenize
 from tocsin.model.errors import InvalidSelector
-
-NESTING_MAX = 64
+from tocsin.model.limits import SELECTOR_NESTING_MAX
 
 
 class Cursor:
@@ -60,8 +59,8 @@ class Cursor:
     def enter(self) -> None:
         """Counts a level of nesting that begins at the next token; `leave` ends it."""
         self._depth += 1
-        if self._depth > NESTING_MAX:
-            raise self.invalid(self.position, f"it is nested deeper than {NESTING_MAX} levels")
+        if self._depth > SELECTOR_NESTING_MAX:
+            raise self.invalid(self.position, f"it is nested deeper than {SELECTOR_NESTING_MAX} levels")
 
     def leave(self) -> None:
         self._depth -= 1

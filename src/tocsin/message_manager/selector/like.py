@@ -17,9 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tocsin.message_manager.selector.columns import Value
-
-# Bounds the size of the bit masks, and with it the work per text character.
-FLOATING_WILDCARD_CHARACTERS_MAX = 512
+from tocsin.model.limits import SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX
 
 _ANY_ONE = None
 
@@ -135,9 +133,7 @@ def compile_like(pattern: str, escape: str | None) -> LikePattern:
         if character == escape:
             escaped = next(characters, None)
             if escaped is None:
-                raise MalformedPattern(
-                    "the pattern ends with its escape character, which then escapes nothing"
-                )
+                raise MalformedPattern("the pattern ends with its escape character, which then escapes nothing")
             pieces[-1].append(escaped)
         elif character == "%":
             pieces.append([])
@@ -158,10 +154,10 @@ def _segment(piece: Sequence[str | None]) -> Segment:
 def _floating_segment(piece: Sequence[str | None]) -> Segment:
     if _ANY_ONE not in piece:
         return _segment(piece)
-    if len(piece) > FLOATING_WILDCARD_CHARACTERS_MAX:
+    if len(piece) > SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX:
         raise MalformedPattern(
             f"a part of the pattern with '_' between two '%' has {len(piece)} characters, "
-            f"and {FLOATING_WILDCARD_CHARACTERS_MAX} are allowed"
+            f"and {SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX} are allowed"
         )
     any_mask = sum(1 << place for place, character in enumerate(piece) if character is _ANY_ONE)
     masks: dict[str, int] = {}

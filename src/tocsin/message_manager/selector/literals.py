@@ -12,11 +12,10 @@ import math
 import re
 import struct
 
+from tocsin.model.limits import SELECTOR_DIGITS_MAX
+
 LONG_MAX = 2**63 - 1
 LONG_MIN = -(2**63)
-
-# More digits than any long has; also keeps a run of thousands of digits away from int().
-DIGITS_MAX = 25
 
 _HEX_FLOAT = r"0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?"
 _HEX = r"0[xX][0-9a-fA-F]+[lL]?"
@@ -42,7 +41,7 @@ def read_exact(text: str) -> int:
         if "8" in digits or "9" in digits:
             raise MalformedNumber("a number that begins with 0 is octal and has no digit 8 or 9")
     digits = digits.lstrip("0") or "0"
-    value = int(digits, base) if len(digits) <= DIGITS_MAX else LONG_MAX + 2
+    value = int(digits, base) if len(digits) <= SELECTOR_DIGITS_MAX else LONG_MAX + 2
     if value > LONG_MAX + 1:
         raise out_of_range()
     return value

@@ -42,13 +42,10 @@ from tocsin.message_manager.selector.syntax import (
     Sign,
 )
 from tocsin.message_manager.selector.tokens import Token, TokenKind
-
-IN_LIST_ITEMS_MAX = 500
+from tocsin.model.limits import SELECTOR_IN_LIST_ITEMS_MAX
 
 # The only headers a selector may name. What else begins with JMS is a property of JMS or a provider.
-HEADERS = frozenset(
-    {"JMSDeliveryMode", "JMSPriority", "JMSMessageID", "JMSTimestamp", "JMSCorrelationID", "JMSType"}
-)
+HEADERS = frozenset({"JMSDeliveryMode", "JMSPriority", "JMSMessageID", "JMSTimestamp", "JMSCorrelationID", "JMSType"})
 PROPERTY_PREFIXES = ("JMSX", "JMS_")
 
 
@@ -150,8 +147,8 @@ class _Parser:
         cursor.expect("(")
         items = [cursor.expect_string("a string")]
         while cursor.accept(","):
-            if len(items) == IN_LIST_ITEMS_MAX:
-                raise cursor.invalid(cursor.position, f"an IN list has at most {IN_LIST_ITEMS_MAX} items")
+            if len(items) == SELECTOR_IN_LIST_ITEMS_MAX:
+                raise cursor.invalid(cursor.position, f"an IN list has at most {SELECTOR_IN_LIST_ITEMS_MAX} items")
             items.append(cursor.expect_string("a string"))
         if not cursor.accept(")"):
             raise cursor.expected("',' or ')'")
@@ -222,11 +219,7 @@ class _Parser:
         operand = self._signed()
         cursor.leave()
         check_numeric(self._cursor, operand, start)
-        return (
-            Literal(SIGNS[operator](operand.value))
-            if isinstance(operand, Literal)
-            else Sign(operator, operand)
-        )
+        return Literal(SIGNS[operator](operand.value)) if isinstance(operand, Literal) else Sign(operator, operand)
 
     def _primary(self) -> Expression:
         cursor = self._cursor
@@ -242,9 +235,7 @@ class _Parser:
         if cursor.sees("("):
             return self._parenthesized()
         if cursor.sees("NULL"):
-            raise cursor.invalid(
-                token.position, "NULL is no value; write IS NULL or IS NOT NULL after a name"
-            )
+            raise cursor.invalid(token.position, "NULL is no value; write IS NULL or IS NOT NULL after a name")
         raise cursor.expected("a value")
 
     def _parenthesized(self) -> Expression:

@@ -15,9 +15,7 @@ from tocsin.message_manager.selector.columns import Column, Columns, Same, Value
 from tocsin.message_manager.selector.parser import parse
 from tocsin.message_manager.selector.syntax import AllOf, Expression, identifiers_of
 from tocsin.message_manager.selector.tokens import WHITESPACE
-
-# Each clause costs a compilation; what is beyond stays together as the last clause.
-CLAUSES_MAX = 8
+from tocsin.model.limits import SELECTOR_CLAUSES_MAX
 
 _UNSET = Same(None)
 
@@ -39,9 +37,7 @@ class Selector:
 
     def matches(self, values: Mapping[str, Value]) -> bool:
         """Whether one message matches; a name that is missing is unset."""
-        return all(
-            clause.holds([values.get(name) for name in clause.identifiers]) for clause in self._clauses
-        )
+        return all(clause.holds([values.get(name) for name in clause.identifiers]) for clause in self._clauses)
 
     def select(self, columns: Columns, count: int) -> list[tuple[int, int]]:
         """The rows of a batch that match, as rising [start, end) ranges with gaps between them."""
@@ -107,9 +103,9 @@ def _clauses(tree: Expression) -> list[Expression]:
     for operand in _conjuncts(tree):
         grouped.setdefault(identifiers_of(operand), []).append(operand)
     groups = list(grouped.values())
-    if len(groups) > CLAUSES_MAX:
-        rest = [operand for group in groups[CLAUSES_MAX - 1 :] for operand in group]
-        groups = [*groups[: CLAUSES_MAX - 1], rest]
+    if len(groups) > SELECTOR_CLAUSES_MAX:
+        rest = [operand for group in groups[SELECTOR_CLAUSES_MAX - 1 :] for operand in group]
+        groups = [*groups[: SELECTOR_CLAUSES_MAX - 1], rest]
     return [group[0] if len(group) == 1 else AllOf(tuple(group)) for group in groups]
 
 

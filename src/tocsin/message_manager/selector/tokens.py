@@ -15,10 +15,7 @@ from enum import Enum, auto
 from tocsin.message_manager.selector.columns import Value
 from tocsin.message_manager.selector.complaint import invalid, quoted
 from tocsin.message_manager.selector.literals import NUMBER, MalformedNumber, read_approximate, read_exact
-from tocsin.model.limits import SELECTOR_CHARACTERS_MAX
-
-# Commas are not counted: they only separate the items of an IN list, which has its own bound.
-TOKENS_MAX = 1_000
+from tocsin.model.limits import SELECTOR_CHARACTERS_MAX, SELECTOR_TOKENS_MAX
 
 # What JMS calls whitespace: space, horizontal tab, form feed, line terminators.
 WHITESPACE = " \t\f\r\n"
@@ -65,8 +62,8 @@ def tokenize(text: str) -> list[Token]:
         token, position = _next_token(text, position)
         tokens.append(token)
         counted += token.text != ","
-        if counted > TOKENS_MAX:
-            raise invalid(text, token.position, f"it has more than {TOKENS_MAX} words and symbols")
+        if counted > SELECTOR_TOKENS_MAX:
+            raise invalid(text, token.position, f"it has more than {SELECTOR_TOKENS_MAX} words and symbols")
         position = _skip_space(text, position)
     tokens.append(Token(TokenKind.END, "", len(text.rstrip(WHITESPACE))))
     return tokens
