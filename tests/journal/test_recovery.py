@@ -265,7 +265,7 @@ def test_no_room_for_a_reserve_means_full() -> None:
 
 
 def unborn_disk(*, torn: bool) -> SimulatedDisk:
-    """The process died in the first commit of a new segment: its header never reached the disk."""
+    """A crash in the first commit of a new segment, before the next reserve was made: the header is lost."""
     disk, _ = filled(0)
     bench = Bench(disk)
     bench.append(b"x" * 900, b"y" * 900)
@@ -273,6 +273,7 @@ def unborn_disk(*, torn: bool) -> SimulatedDisk:
     assert job is not None
     bench.writer.write(job)
     overwrite(disk, segment_name(1), 0, bytes(512 if torn else FILE_HEADER_BYTES))
+    disk.remove(RESERVE)
     return disk
 
 
