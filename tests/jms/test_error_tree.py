@@ -8,6 +8,7 @@ from tests.jms.waiting import take
 
 import tocsin
 from tocsin import errors
+from tocsin.model.limits import SESSIONS_PER_CONNECTION_MAX
 
 TAXONOMY = {
     "JMSException": errors.TocsinError,
@@ -74,6 +75,31 @@ def test_j94_no_destination_is_invalid_destination(session: tocsin.Session) -> N
         session.producer().send("text")
     with pytest.raises(errors.InvalidDestination):
         session.consumer(None)  # type: ignore[arg-type]
+
+
+def test_j94_acknowledging_at_the_wrong_time_is_illegal_state(
+    connection: tocsin.Connection, session: tocsin.Session, queue: tocsin.Destination
+) -> None:
+    """A message whose session is closed, or that was never received, cannot be acknowledged."""
+    session.producer(queue).send("text")
+    with connection.session(ack="client") as closing:
+        message = take(closing.consumer(queue))
+
+    with pytest.raises(errors.IllegalState):
+        message.acknowledge()
+    with pytest.raises(errors.IllegalState):
+        session.message("text").acknowledge()
+
+
+def test_j94_a_limit_that_is_reached_is_resource_exhausted(server: tocsin.Server) -> None:
+    """A connection takes so many sessions and no more; the error names the limit, and the others go on."""
+    with tocsin.connect(server.url) as connection:
+        sessions = [connection.session() for _ in range(SESSIONS_PER_CONNECTION_MAX)]
+        with pytest.raises(errors.ResourceExhausted, match=r"1,?024"):
+            connection.session()
+
+        sessions[0].close()
+        connection.session()
 
 
 def test_j94_reading_past_the_end_is_message_eof(session: tocsin.Session, queue: tocsin.Destination) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from tests.jms.names import Named
@@ -78,6 +79,21 @@ def test_j12_message_ids_are_unique_and_begin_with_id(
 
     assert all(each is not None and each.startswith("ID:") for each in ids)
     assert len(set(ids)) == len(ids) == 24
+
+
+def test_j12_message_ids_stay_unique_over_a_restart(tmp_path: Path) -> None:
+    """A server that begins anew on its old data gives no id a second time."""
+    ids: list[str | None] = []
+    for _ in range(2):
+        with (
+            tocsin.Server(tmp_path) as server,
+            tocsin.connect(server.url) as connection,
+            connection.session() as session,
+        ):
+            producer = session.producer(session.queue("orders"))
+            ids += [producer.send("text") for _ in range(3)]
+
+    assert len(set(ids)) == 6
 
 
 def test_j12_the_receiver_reads_the_id_that_the_sender_got(session: tocsin.Session, queue: tocsin.Destination) -> None:

@@ -184,7 +184,7 @@ def test_j21_never_delivered_or_browsed_before_delivery_time(
     """Before its time a message reaches neither a waiting consumer nor a browser; later sends overtake it."""
     producer = session.producer(queue)
     delayed = session.message("delayed")
-    producer.send(delayed, delay=0.3)
+    producer.send(delayed, delay=0.5)
     producer.send("prompt")
 
     assert [message.body for message in session.browser(queue)] == ["prompt"]
