@@ -16,10 +16,14 @@ from tocsin.node.service import Service
 
 log = logging.getLogger("tocsin")
 
+_SWITCH_SECONDS = 0.0005
+
 
 def run_server(config: ServerConfig, *, log_json: bool = False) -> int:
     """Serves until SIGTERM or SIGINT, which drain; SIGHUP reloads certificates. Returns the exit code."""
     _set_up_log(log_json)
+    # The journal's thread needs Python's lock for moments only; while the loop is busy it must not wait 5 ms for each.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     loop = new_event_loop()
     try:
         return loop.run_until_complete(_serve(config))

@@ -8,10 +8,13 @@ from time import perf_counter
 from typing import Any
 
 from tocsin.journal.jobs import WriteJob, Written
+from tocsin.model.errors import StorageFull
 from tocsin.node.workers import Done
 from tocsin.runtime.journal_thread import JournalThread
 
 Task = tuple[Callable[[], Any], Done]
+Commit = tuple[WriteJob, Callable[[Written], None]]
+_RETRY_SECONDS = 0.25
 _AT_ONCE_BYTES = 16 * 1024
 _SLOW_SECONDS = 0.005
 _DISTRUST_SECONDS = 1.0
@@ -54,7 +57,8 @@ class ThreadWorkers:
         self._fatal = fatal
         self._write = write
         self._quick = QuickDisk()
-        self._writer: JournalThread[tuple[WriteJob, Callable[[Written], None]], Written] = JournalThread(
+        self._stopping = False
+        self._writer: JournalThread[Commit, Written] = JournalThread(
             lambda job: write(job[0]), self._report_write, name="tocsin-journal"
         )
         self._reader: JournalThread[Task, Any] = JournalThread(_run, self._report, name="tocsin-reader")
@@ -65,10 +69,17 @@ class ThreadWorkers:
             try:
                 return self._quick.timed(lambda: self._write(job), perf_counter)
             except Exception as error:
-                self._loop.call_soon(self._fatal, error)
+                self._write_failed((job, done), error)
                 return None
         self._writer.submit((job, done))
         return None
+
+    def _write_failed(self, job: Commit, error: BaseException) -> None:
+        """A full disk has written nothing, and may have room later; any other failure is the end."""
+        if isinstance(error, StorageFull) and not self._stopping:
+            self._loop.call_later(_RETRY_SECONDS, self._writer.submit, job)
+        else:
+            self._fatal(error)
 
     def read(self, job: Callable[[], Any], done: Done) -> None:
         self._reader.submit((job, done))
@@ -77,21 +88,22 @@ class ThreadWorkers:
         self._keeper.submit((job, done))
 
     def stop(self) -> None:
+        self._stopping = True
         self._writer.stop()
         self._reader.stop()
         self._keeper.stop()
 
-    def _report_write(self, job: tuple[WriteJob, Callable[[Written], None]], outcome: Written | BaseException) -> None:
-        self._back(job[1], outcome)
+    def _report_write(self, job: Commit, outcome: Written | BaseException) -> None:
+        if isinstance(outcome, BaseException):
+            self._loop.call_soon_threadsafe(self._write_failed, job, outcome)
+        else:
+            self._loop.call_soon_threadsafe(job[1], outcome)
 
     def _report(self, job: Task, outcome: Any) -> None:
-        self._back(job[1], outcome)
-
-    def _back(self, done: Callable[[Any], None], outcome: Any) -> None:
         if isinstance(outcome, BaseException):
             self._loop.call_soon_threadsafe(self._fatal, outcome)
         else:
-            self._loop.call_soon_threadsafe(done, outcome)
+            self._loop.call_soon_threadsafe(job[1], outcome)
 
 
 def _run(task: Task) -> Any:
