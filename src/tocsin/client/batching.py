@@ -63,7 +63,7 @@ class Batch:
     """Messages until they are confirmed. `block` is None while the batch can grow."""
 
     __slots__ = (
-        "block", "bodies", "closed", "columns", "common", "extras", "first_sequence", "key", "pending",
+        "block", "bodies", "closed", "columns", "common", "destination", "extras", "first_sequence", "key", "pending",
         "senders", "size", "stamp", "times",
     )  # fmt: skip
 
@@ -82,6 +82,7 @@ class Batch:
         self.block: bytes | None = None
         self.first_sequence = 0
         self.stamp: Stamp | None = None
+        self.destination: Destination | None = None
 
     def __len__(self) -> int:
         return len(self.bodies)
@@ -137,6 +138,7 @@ class Batch:
             encoded.append(value_column(Column.TIMESTAMP, Type.INT, "", deltas))
         for (column, kind, name), values in columns.items():
             encoded.append(value_column(column, kind, name, values))
+        self.destination = destination
         self.first_sequence = first_sequence
         self.stamp = stamp
         self.block = encode_block(header, encoded)

@@ -6,24 +6,25 @@ Out:  `output` (buffers to write), `dial` (a server to connect to), pendings tha
     DOWN -> (tick: dial) CONNECTING -> (connected) LOGIN -> (WELCOME) RESUMING -> ONLINE
       ^________________________________________________________________|  lost, until it is given up: CLOSED
 
-It has no socket, no thread and no clock: shells drive it under one lock. Mechanisms have files of their own: core_login,
-core_sessions, core_publishing, core_consuming, core_settling.
+It has no socket, no thread and no clock: shells drive it under one lock. Mechanisms have files of their own:
+core_dialing, core_login, core_sessions, core_publishing, core_consuming, core_settling, core_acknowledging.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Protocol
 
-from tocsin.client.core_consuming import IDLE_TICKS_MAX, LAZY_TICKS, ConsumerState
+from tocsin.client.core_acknowledging import Acknowledging
+from tocsin.client.core_consuming import ConsumerState
+from tocsin.client.core_dialing import Dialing
 from tocsin.client.core_login import Login, Resume
 from tocsin.client.core_publishing import Lane
 from tocsin.client.core_sessions import Fields, SessionState
 from tocsin.client.pending import Pending
+from tocsin.client.port import Port
 from tocsin.client.settings import Settings
 from tocsin.model.errors import (
     AuthenticationFailed,
@@ -36,7 +37,6 @@ from tocsin.model.errors import (
 )
 from tocsin.model.identity import NO_ID
 from tocsin.model.limits import (
-    ACKNOWLEDGE_WITHIN_SECONDS,
     LEASE_SECONDS,
     LOGIN_SECONDS_MAX,
     MESSAGE_BYTES_DEFAULT,
@@ -55,8 +55,6 @@ from tocsin.wire.frames import (
 from tocsin.wire.reader import FrameReader
 
 RENEW_SECONDS = LEASE_SECONDS / 3
-BACKOFF_FIRST_SECONDS = 0.05
-BACKOFF_MAX_SECONDS = 5.0
 
 Handler = Callable[[Fields, TocsinError | None], None]
 
@@ -68,18 +66,6 @@ class Phase(Enum):
     RESUMING = auto()
     ONLINE = auto()
     CLOSED = auto()
-
-
-class Port(Protocol):
-    """What the core's objects need of the shell that drives it."""
-
-    @property
-    def lock(self) -> AbstractContextManager[Any]: ...
-
-    def flush(self) -> None:
-        """Writes the core's output and looks at its deadline again. Called with the lock held."""
-
-    def wall_ms(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -98,7 +84,6 @@ class Core:
     ) -> None:
         self.settings = settings
         self.port = port
-        self._chance = chance
         self._nonce = nonce
         self.phase = Phase.DOWN
         self.output: list[Bytes] = []
@@ -108,6 +93,8 @@ class Core:
         self.failure: TocsinError | None = None
         self.untold: deque[TocsinError] = deque(maxlen=16)
         self.started = False
+        # The first consumer lets messages flow, unless the application has said itself whether they do.
+        self.autostart = settings.autostart
         # A deadline has come nearer than the shell knows.
         self.hurry = False
         self.max_message_bytes = MESSAGE_BYTES_DEFAULT
@@ -116,7 +103,7 @@ class Core:
         self.sessions: dict[int, SessionState] = {}
         self.lanes: dict[int, Lane] = {}
         self.consumers: dict[int, ConsumerState] = {}
-        self.lively: set[ConsumerState] = set()
+        self.acknowledging = Acknowledging()
         self._reader = FrameReader()
         self._resume: Resume | None = None
         self._requests: dict[int, Request] = {}
@@ -124,18 +111,13 @@ class Core:
         self._opening = 0
         self._last_request = 0
         self._last_number = 0
-        self._host = 0
-        self._attempts = 0
+        self._dialing = Dialing(settings, chance)
         self._last_error: TocsinError | None = None
         self._heartbeat = settings.heartbeat
         self._heard_at = self._said_at = 0.0
-        self._retry_at: float | None = 0.0
-        self._give_up_at: float | None = None
         self._login_until: float | None = None
-        self._acknowledge_at: float | None = None
         self._renew_at: float | None = None
         self._now = 0.0
-        self._ticks = 0
         self._handlers: dict[FrameType, Callable[[Frame], None]] = {
             FrameType.CONFIRM: self._on_confirm,
             FrameType.DELIVER: self._on_deliver,
@@ -219,18 +201,9 @@ class Core:
         self._requests.clear()
         for session in self.sessions.values():
             session.lost()
-        if self._give_up_at is None:
-            patience = self.settings.reconnect_timeout if self.ready.done else self.settings.connect_timeout
-            self._give_up_at = now + patience
-        hosts = len(self.settings.url.hosts)
-        self._host = (self._host + 1) % hosts
-        self._attempts = 0 if was_online else self._attempts + 1
-        if not self.ready.done and self._attempts >= hosts:
+        self._dialing.lost(now, was_online)
+        if not self.ready.done and self._dialing.has_tried_all:
             self.give_up(error)
-            return
-        rounds = self._attempts // hosts
-        pause = min(BACKOFF_MAX_SECONDS, BACKOFF_FIRST_SECONDS * 2**rounds) if self._attempts else 0.0
-        self._retry_at = now + pause * (0.5 + self._chance())
 
     def give_up(self, error: TocsinError) -> None:
         """For good: everything that waits, and everything asked for later, fails with this error."""
@@ -275,19 +248,19 @@ class Core:
     def next_deadline(self) -> float | None:
         if self.phase is Phase.CLOSED:
             return None
-        times = [self._acknowledge_at]
+        times = [self.acknowledging.at]
         if self.phase is Phase.DOWN:
-            times += [self._retry_at, self._give_up_at]
+            times.append(self._dialing.deadline())
         elif self.phase is Phase.LOGIN:
-            times += [self._login_until, self._give_up_at]
+            times.append(self._login_until)
         elif self.phase is not Phase.CONNECTING:
             times += [self._said_at + self._heartbeat, self._heard_at + 2 * self._heartbeat, self._renew_at]
         return min((time for time in times if time is not None), default=None)
 
     def tick(self, now: float) -> None:
         self._now = now
-        if self._acknowledge_at is not None and now >= self._acknowledge_at:
-            self._acknowledge(now)
+        if self.acknowledging.at is not None and now >= self.acknowledging.at:
+            self.acknowledging.tick(now)
         if self.phase is Phase.DOWN:
             self._tick_down(now)
         elif self.phase is Phase.LOGIN:
@@ -297,14 +270,14 @@ class Core:
             self._tick_up(now)
 
     def _tick_down(self, now: float) -> None:
-        if self._give_up_at is not None and now >= self._give_up_at and self.ready.done:
+        if self._dialing.is_hopeless(now):
             seconds = self.settings.reconnect_timeout
             error = ConnectionFailed(f"No server could be reached for {seconds:g} s; last: {self._last_error}")
             error.__cause__ = self._last_error
             self.give_up(error)
-        elif self._retry_at is not None and now >= self._retry_at:
+        elif self._dialing.is_due(now):
             self.phase = Phase.CONNECTING
-            self.dial = self.settings.url.hosts[self._host]
+            self.dial = self._dialing.host
 
     def _tick_up(self, now: float) -> None:
         if now >= self._heard_at + 2 * self._heartbeat:
@@ -322,26 +295,8 @@ class Core:
 
     def keep_acknowledging(self, consumer: ConsumerState) -> None:
         """This consumer's acknowledgements are to leave within a few milliseconds, from now on."""
-        self.lively.add(consumer)
-        if self._acknowledge_at is None:
-            self._acknowledge_at = self._now + ACKNOWLEDGE_WITHIN_SECONDS
+        if self.acknowledging.watch(consumer, self._now):
             self.hurry = True
-
-    def _acknowledge(self, now: float) -> None:
-        self._ticks += 1
-        for consumer in list(self.lively):
-            if consumer.lazy and self._ticks % LAZY_TICKS:
-                continue
-            if consumer.settlements.flush():
-                consumer.idle_ticks = 0
-                consumer.raise_credit()
-                continue
-            consumer.idle_ticks += 1
-            if consumer.idle_ticks >= IDLE_TICKS_MAX:
-                # The application is busy with a message. Its next demand comes through the lock and starts this again.
-                consumer.attention = True
-                self.lively.discard(consumer)
-        self._acknowledge_at = now + ACKNOWLEDGE_WITHIN_SECONDS if self.lively else None
 
     # Requests.
 
@@ -401,12 +356,14 @@ class Core:
         return session
 
     def start(self) -> None:
+        self.autostart = False
         self.started = True
         for consumer in list(self.consumers.values()):
             consumer.notify()
 
     def stop(self) -> None:
         """Nothing is handed out from now on."""
+        self.autostart = False
         self.started = False
         for consumer in self.consumers.values():
             consumer.attention = True
@@ -427,8 +384,8 @@ class Core:
         self._heartbeat = min(self.settings.heartbeat, fields.get("heartbeat", self.settings.heartbeat))
         self.max_message_bytes = fields.get("max_message_bytes", MESSAGE_BYTES_DEFAULT)
         self.server_product = str(fields.get("server", ""))
-        self._login_until = self._give_up_at = None
-        self._attempts = 0
+        self._login_until = None
+        self._dialing.succeeded()
         self._renew_at = self._now + RENEW_SECONDS
         self.phase = Phase.RESUMING
         for session in list(self.sessions.values()):

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 EXPIRY_HORIZON_MS = 10_000
 """Messages that expire within this time are handed out one by one, each checked against the clock."""
-IDLE_TICKS_MAX = 3
-"""Acknowledgement ticks without progress after which a consumer sleeps until the application comes back."""
-LAZY_TICKS = 20
-"""How many ticks `dups_ok` waits before it acknowledges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +47,8 @@ class ConsumerState:
     """One wire consumer."""
 
     __slots__ = (
-        "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "current", "draining", "ended",
-        "error", "gate", "granted", "granted_bytes", "idle_ticks", "lazy", "listening", "number", "opened",
+        "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "current", "draining",
+        "ended", "error", "gate", "granted", "granted_bytes", "idle_ticks", "lazy", "listening", "number", "opened",
         "position", "ready", "received", "received_bytes", "session", "settlements", "settles", "spec", "waiter",
     )  # fmt: skip
 
@@ -161,7 +157,8 @@ class ConsumerState:
 
     @property
     def may_hand_out(self) -> bool:
-        return self.session.core.started and not self.closed and not self.gate
+        started = self.session.core.started or self.spec.mode == "browse"
+        return started and not self.closed and not self.gate
 
     @property
     def has_something(self) -> bool:

@@ -20,6 +20,8 @@ from tocsin.wire.frames import Confirm, Publish, write_publish
 if TYPE_CHECKING:
     from tocsin.client.core_sessions import SessionState
 
+SEQUENCE_BITS = 40
+"""Each lane of a session counts in a range of its own, because a message id is the session's id and a sequence."""
 WAITING_BYTES_MAX = 4 * CLIENT_BATCH_BYTES
 WAITING_BATCHES_MAX = 64
 """What may wait in a lane before those who send are held back."""
@@ -33,7 +35,7 @@ class Lane:
         "refusal", "room", "sent_bytes", "session", "users", "waiting", "waiting_bytes",
     )  # fmt: skip
 
-    def __init__(self, session: SessionState, number: int, destination: Destination) -> None:
+    def __init__(self, session: SessionState, number: int, destination: Destination, range_number: int) -> None:
         self.session = session
         self.number = number
         self.destination = destination
@@ -47,7 +49,7 @@ class Lane:
         # After a refusal: in flight, and sure to be refused too. Nothing is sent until their refusals are in.
         self.doomed: deque[Batch] = deque()
         self.refusal: TocsinError | None = None
-        self.next_sequence = 1
+        self.next_sequence = (range_number << SEQUENCE_BITS) + 1
         self.confirmed = 0
         self.credit = 0
         self.sent_bytes = 0
@@ -172,7 +174,7 @@ class Lane:
         self.pump(confirmed=True)
 
     def open_again(self, reply: dict[str, Any]) -> None:
-        """The server has opened the producer on this connection: what it has stored is confirmed, the rest is sent again."""
+        """The server has opened the producer on this connection; what it has not stored is sent again."""
         refusal = self.refusal or ConnectionFailed("The connection was lost while the server refused messages.")
         while self.doomed:
             self.doomed.popleft().pending.fail(refusal)

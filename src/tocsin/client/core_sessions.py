@@ -31,7 +31,7 @@ class SessionState:
 
     __slots__ = (
         "ack", "closed", "consumers", "core", "epoch", "failure", "jobs", "lanes", "number", "opened", "producer_id",
-        "ready", "worker",
+        "ranges", "ready", "worker",
     )  # fmt: skip
 
     def __init__(self, core: Core, number: int, ack: str) -> None:
@@ -45,6 +45,7 @@ class SessionState:
         self.closed = False
         self.failure: TocsinError | None = None
         self.lanes: dict[Destination, Lane] = {}
+        self.ranges = 0
         self.consumers: list[ConsumerState] = []
         # Listener calls and completion callbacks, one at a time and in order.
         self.jobs: deque[Callable[[], object]] = deque()
@@ -85,7 +86,8 @@ class SessionState:
         if lane is None:
             if len(self.lanes) >= PRODUCERS_PER_SESSION_MAX:
                 self._drop_idle_lanes()
-            lane = self.lanes[destination] = Lane(self, self.core.next_number(), destination)
+            lane = self.lanes[destination] = Lane(self, self.core.next_number(), destination, self.ranges)
+            self.ranges += 1
             self.core.lanes[lane.number] = lane
             if self.ready:
                 self._open_lane(lane)
@@ -153,7 +155,7 @@ class SessionState:
 
     def _forget_consumer(self, consumer: ConsumerState) -> None:
         self.core.consumers.pop(consumer.number, None)
-        self.core.lively.discard(consumer)
+        self.core.acknowledging.lively.discard(consumer)
         if consumer in self.consumers:
             self.consumers.remove(consumer)
 

@@ -11,7 +11,8 @@ one range. No lock is needed for that, because each integer has one writer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tocsin.model.batch import FLAG_NO_MESSAGE_ID, Block, BodyKind, Column
@@ -81,7 +82,7 @@ def _bodies(block: Block) -> list[Any]:
     if len(text) == len(column.data):
         return list(map(text.__getitem__, map(slice, ends, ends[1:])))
     data = bytes(column.data)
-    return [data[start:end].decode() for start, end in zip(ends, ends[1:], strict=False)]
+    return [data[start:end].decode() for start, end in pairwise(ends)]
 
 
 class Run:
@@ -173,17 +174,25 @@ class ReceivedMessage(Message):
         self._set("properties", made)
         return made
 
-    def ack(self) -> None:
-        self._run.consumer.acknowledge_one(self._run, self._index)
+    def ack(self) -> Awaitable[None]:
+        consumer = self._run.consumer
+        consumer.acknowledge_one(self._run, self._index)
+        return consumer.session.core.port.later([consumer])
 
-    def acknowledge(self) -> None:
-        self._run.consumer.session.acknowledge_all()
+    def acknowledge(self) -> Awaitable[None]:
+        session = self._run.consumer.session
+        session.acknowledge_all()
+        return session.core.port.now(session.consumers)
 
-    def nack(self, delay: float | None = None, reason: str = "") -> None:
-        self._run.consumer.give_back(self._run, self._index, delay, reason)
+    def nack(self, delay: float | None = None, reason: str = "") -> Awaitable[None]:
+        consumer = self._run.consumer
+        consumer.give_back(self._run, self._index, delay, reason)
+        return consumer.session.core.port.later([consumer])
 
-    def renew(self) -> None:
-        self._run.consumer.renew_one(self._run, self._index)
+    def renew(self) -> Awaitable[None]:
+        consumer = self._run.consumer
+        consumer.renew_one(self._run, self._index)
+        return consumer.session.core.port.later([])
 
 
 def _id(run: Run, index: int) -> str | None:

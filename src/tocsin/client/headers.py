@@ -82,9 +82,7 @@ def _header_text(name: str, value: Any) -> Any:
         raise MessageFormatError(f"The header {name} is a string, not a {type(value).__name__}.")
     size = len(value) if isinstance(value, bytes) else len(check_text(value).encode())
     if size > HEADER_TEXT_BYTES_MAX:
-        raise MessageFormatError(
-            f"The header {name} has {size:,} bytes; {HEADER_TEXT_BYTES_MAX:,} is the most."
-        )
+        raise MessageFormatError(f"The header {name} has {size:,} bytes; {HEADER_TEXT_BYTES_MAX:,} is the most.")
     return value.encode() if name == "key" and isinstance(value, str) else value
 
 

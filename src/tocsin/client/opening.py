@@ -36,7 +36,7 @@ def make_settings(
     user = parsed.user if user is None else user
     password = parsed.password if password is None else password
     if user is not None and password is None:
-        raise ConfigError(f"The user {user!r} needs a password: connect(..., password=...), or user:password in the URL.")
+        raise ConfigError(f"The user {user!r} needs a password: password=... or user:password@ in the URL.")
     return Settings(
         url=parsed,
         user=user,

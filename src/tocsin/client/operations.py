@@ -5,6 +5,7 @@ The core decides under the lock; a step ends before anything is waited for.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -56,7 +57,7 @@ def close_session(session: SessionState, acknowledge: bool) -> Steps[None]:
         for consumer in list(session.consumers):
             consumer.closed = True
             core.consumers.pop(consumer.number, None)
-            core.lively.discard(consumer)
+            core.acknowledging.lively.discard(consumer)
             consumer.notify()
         for lane in session.lanes.values():
             core.lanes.pop(lane.number, None)
@@ -65,11 +66,9 @@ def close_session(session: SessionState, acknowledge: bool) -> Steps[None]:
         session.wake_worker()
         core.port.flush()
     if closing is not None:
-        try:
+        # The server may have lost it already, or answer no more: for the application it is closed either way.
+        with suppress(TocsinError):
             yield closing
-        except TocsinError:
-            # The server has lost it already, or answers no more: for the application it is closed either way.
-            pass
 
 
 def wait_for_sends(session: SessionState) -> Steps[None]:
@@ -94,8 +93,7 @@ def _settle_all(session: SessionState, acknowledge: bool) -> Steps[None]:
             consumer.let_go(acknowledge)
         durable = [consumer.settlements.when_durable() for consumer in session.consumers]
         core.port.flush()
-    for pending in durable:
-        yield pending
+    yield from durable
 
 
 def open_consumer(session: SessionState, spec: ConsumerSpec) -> Steps[ConsumerState]:
@@ -110,8 +108,8 @@ def open_consumer(session: SessionState, spec: ConsumerSpec) -> Steps[ConsumerSt
         consumer = session.consumer(spec)
         core.port.flush()
     yield consumer.opened
-    if core.settings.autostart and not core.started:
-        with core.port.lock:
+    with core.port.lock:
+        if core.autostart:
             core.start()
             core.port.flush()
     return consumer
@@ -189,18 +187,25 @@ def recover(session: SessionState) -> Steps[None]:
                 consumer.recover()
         durable = [consumer.settlements.when_durable() for consumer in session.consumers]
         core.port.flush()
-    for pending in durable:
-        yield pending
+    yield from durable
 
 
 def acknowledge(session: SessionState) -> Steps[None]:
     """Acknowledges all that was handed out, and waits until that is durable."""
-    core = session.core
     session.acknowledge_all()
+    yield from until_durable(session.consumers)
+
+
+def until_durable(consumers: list[ConsumerState]) -> Steps[None]:
+    if not consumers:
+        return
+    core = consumers[0].session.core
     with core.port.lock:
-        durable = [consumer.settlements.when_durable() for consumer in session.consumers]
-    for pending in durable:
-        yield pending
+        for consumer in consumers:
+            consumer.settlements.flush()
+        durable = [consumer.settlements.when_durable() for consumer in consumers]
+        core.port.flush()
+    yield from durable
 
 
 def unsubscribe(session: SessionState, name: str, durable: bool) -> Steps[None]:
@@ -251,9 +256,7 @@ def make_spec(
 
 def check_subscription_name(name: str) -> str:
     if not name or len(name.encode("utf-8", "surrogatepass")) > SUBSCRIPTION_NAME_BYTES_MAX:
-        raise InvalidDestination(
-            f"A subscription name has 1 to {SUBSCRIPTION_NAME_BYTES_MAX} bytes; {name!r} is none."
-        )
+        raise InvalidDestination(f"A subscription name has 1 to {SUBSCRIPTION_NAME_BYTES_MAX} bytes; {name!r} is none.")
     return check_name(name, "subscription")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, TypedDict
 
@@ -25,7 +26,7 @@ from tocsin.model.bodies import encode_body
 from tocsin.model.destination import Destination
 from tocsin.model.errors import IllegalState, InvalidDestination, MessageTooLarge, TocsinError
 from tocsin.model.limits import CLIENT_BATCH_BYTES, CLIENT_BATCH_MESSAGES
-from tocsin.model.message import MODE_WORDS, PRIORITY_DEFAULT
+from tocsin.model.message import MODE_WORDS, PRIORITY_DEFAULT, Message
 
 FIRST_CHUNK = 32
 """How many messages send_many takes first, so that the server has work while the rest is gathered."""
@@ -115,6 +116,20 @@ class SendHandle:
     def error(self) -> TocsinError | None:
         """Why the message was not stored; None while it is under way and when it was confirmed."""
         return self._batch.pending.error
+
+    def sent_message(self) -> Any:
+        """The message that was given to the send; for a bare body one that shows what was sent."""
+        if is_message(self.message):
+            return self.message
+        message, batch = Message(self.message), self._batch
+        sent_at = batch.times[self._row] if batch.key.timed else 0
+        message.destination = batch.destination
+        message.id = self.message_id
+        message.timestamp = sent_at
+        message.delivery_time = batch.key.delivery_time or sent_at
+        message.delivery_mode = MODE_WORDS[batch.key.mode]
+        message.priority = batch.key.priority
+        return message
 
     @property
     def message_id(self) -> str | None:
@@ -241,7 +256,7 @@ class ProducerBase:
     def _pass_on_callbacks(self, _pending: Pending) -> None:
         while self._callbacks and self._callbacks[0][0].done:
             handle, callback = self._callbacks.popleft()
-            self._state.add_job(lambda handle=handle, callback=callback: callback(handle.message, handle.error))  # type: ignore[misc]
+            self._state.add_job(partial(_complete, handle, callback))
 
     # Operations in steps.
 
@@ -378,6 +393,10 @@ class ProducerBase:
             self._check_usable()
             lane = self._state.lanes.get(self._target(destination))
             return lane is not None and (lane.is_blocked or not lane.has_room)
+
+
+def _complete(handle: SendHandle, callback: Completion) -> None:
+    callback(handle.sent_message(), handle.error)
 
 
 def _write_back(batch: Batch, row: int, outgoing: Outgoing, destination: Destination) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tocsin.client.url import ServerUrl
 from tocsin.model.bodies import NO_SERIALIZERS, Serializers
@@ -32,6 +32,9 @@ class Settings:
                 raise ConfigError(f"{name} is a number of seconds greater than 0, not {getattr(self, name)}.")
         if self.client_id is not None:
             check_client_id(self.client_id)
+
+    def with_client_id(self, client_id: str) -> Settings:
+        return replace(self, client_id=client_id)
 
 
 def check_client_id(client_id: str) -> str:

@@ -36,8 +36,8 @@ def connect(
 ) -> Connection:
     """Connects to a server and logs in.
 
-    The URL names one or several servers: tocsin://user:password@host:port,host2:port2/?client_id=me. tocsins:// or `ssl`
-    means TLS. A connection that is lost is taken up again for `reconnect_timeout` seconds, without the application's
+    The URL names one or several servers: tocsin://user:password@host:port,host2:port2/?client_id=me; tocsins:// or
+    `ssl` mean TLS. A connection that is lost is taken up again for `reconnect_timeout` seconds, without the application's
     noticing. Messages flow from the first consumer on; with autostart=False only from start() on.
     """
     settings = make_settings(
@@ -93,8 +93,7 @@ class Connection:
             raise IllegalState(f"The client id is {self._settings.client_id!r} already; it can be set only once.")
         if self._used or self._closed:
             raise IllegalState("The client id must be set before the connection is used.")
-        settings = Settings(**{name: getattr(self._settings, name) for name in Settings.__slots__})
-        settings.client_id = value
+        settings = self._settings.with_client_id(value)
         fresh = self._login(settings)
         fresh.on_error = self._line.on_error
         fresh.core.started = self._line.core.started

@@ -67,15 +67,18 @@ class Consumer:
         return message
 
     def receive_body(self, wanted: type[T], timeout: float | None = None) -> T | None:
-        """The body of the next message, as the type wanted; on a wrong type it is as if nothing was received."""
+        """The body of the next message, as the type wanted; a wrong type is refused with MessageFormatError.
+
+        In automatic modes it then is as if nothing was received: the message is the next one again.
+        """
         message = self.receive(timeout)
         if message is None:
             return None
         try:
             return message.get_body(wanted)
         except MessageFormatError:
-            assert isinstance(message, ReceivedMessage)
-            self._state.hand_back(message)
+            if self._state.automatic and isinstance(message, ReceivedMessage):
+                self._state.hand_back(message)
             raise
 
     def __iter__(self) -> Iterator[Message]:

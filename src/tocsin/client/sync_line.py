@@ -1,8 +1,8 @@
 """The synchronous shell: one socket, one lock, one I/O thread, and callers that read for themselves.
 
-Who waits for an answer takes over reading (it *leads*), so that a blocking send costs no change of thread: it writes its
-batch, polls the socket, and reads its own confirmation. Others who wait meanwhile *follow*: they sleep until the leader
-has finished what they wait for, or passes the lead on. The I/O thread reads when nobody leads. It steps back for a
+Who waits for an answer takes over reading (it *leads*), so that a blocking send costs no change of thread: it writes
+its batch, polls the socket, and reads its own confirmation. Others who wait meanwhile *follow*: they sleep until the
+leader has finished what they wait for, or passes the lead on. The I/O thread reads when nobody leads. It steps back for a
 moment after each lead, because a caller that sends one message after the other will lead again at once:
 
     READING  polls the socket            nobody has led for a while
@@ -23,11 +23,14 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from enum import Enum, auto
 from typing import Any, TypeVar
 
+from tocsin.client import operations
 from tocsin.client.core import Core, Phase
+from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import Settings
 from tocsin.model.errors import ConnectionFailed, TimedOut, TocsinError
@@ -41,6 +44,18 @@ RECEIVE_BYTES_MIN = 64 * 1024
 RECEIVE_BYTES_MAX = 1024 * 1024
 READS_PER_TURN = 16
 BUFFERS_PER_WRITE = 256
+
+
+class _Done:
+    """What a call that has waited gives to those who would await it."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+DONE = _Done()
 
 
 class _Mode(Enum):
@@ -119,6 +134,13 @@ class Line:
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
+        self.run(operations.until_durable(consumers))
+        return DONE
+
+    def later(self, consumers: list[ConsumerState]) -> Awaitable[None]:
+        return DONE
 
     # Waiting.
 
@@ -310,10 +332,8 @@ class Line:
 
     @staticmethod
     def _unregister(poll: Any, line: socket.socket) -> None:
-        try:
+        with suppress(KeyError, ValueError):
             poll.unregister(line)
-        except (KeyError, ValueError):
-            pass
 
     # The I/O thread.
 
@@ -436,22 +456,16 @@ class Line:
 
 def _say_last(line: socket.socket, output: list[Bytes]) -> None:
     """Goodbye, as far as the socket takes it."""
-    try:
+    with suppress(OSError):
         line.sendall(b"".join(output))
-    except OSError:
-        pass
 
 
 def _ring(bell: socket.socket) -> None:
-    try:
+    # Full: it rings already. Closed: nobody sleeps any more.
+    with suppress(OSError):
         bell.send(b"!")
-    except OSError:
-        # Full: it rings already. Closed: nobody sleeps any more.
-        pass
 
 
 def _drain(ear: socket.socket) -> None:
-    try:
+    with suppress(OSError):
         ear.recv(1024)
-    except OSError:
-        pass

@@ -116,9 +116,12 @@ class Producer(ProducerBase):
 
     def close(self) -> None:
         """Waits for what is under way. May be called again."""
-        if self._session._worker.is_current and self._callbacks:
-            raise IllegalState("A completion callback can't close its own producer while others are due.")
+        worker = self._session._worker
+        if worker.is_calling_back:
+            raise IllegalState("A completion callback can't close a producer of its own session.")
         self._line.run(self._close_steps())
+        if not worker.is_current:
+            self._line.run(worker.finish_steps())
 
     def __enter__(self) -> Producer:
         return self

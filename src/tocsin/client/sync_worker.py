@@ -27,6 +27,7 @@ class SessionWorker:
         self._listeners: dict[ConsumerState, Listener] = {}
         self._thread: threading.Thread | None = None
         self._busy = False
+        self._calling_back = False
         self._ended = False
         self._idle: list[Pending] = []
 
@@ -34,6 +35,11 @@ class SessionWorker:
     def is_current(self) -> bool:
         """Whether this very call comes from a listener or a callback."""
         return self._thread is threading.current_thread()
+
+    @property
+    def is_calling_back(self) -> bool:
+        """Whether this very call comes from a completion callback."""
+        return self.is_current and self._calling_back
 
     @property
     def has_listeners(self) -> bool:
@@ -123,10 +129,13 @@ class SessionWorker:
             job = self._session.jobs.popleft() if self._session.jobs else None
         if job is None:
             return False
+        self._calling_back = True
         try:
             job()
         except Exception:
             LOG.exception("a completion callback raised")
+        finally:
+            self._calling_back = False
         return True
 
     def _next_messages(self) -> bool:

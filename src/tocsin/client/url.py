@@ -33,9 +33,7 @@ def parse_url(text: str) -> ServerUrl:
     """Reads a URL; a bad one gets a sentence that says what to change and never shows a password."""
     scheme, separator, rest = text.partition("://")
     if not separator or scheme not in SCHEMES:
-        raise ConfigError(
-            "The server's URL must begin with tocsin:// or tocsins://, as in tocsin://localhost:7177."
-        )
+        raise ConfigError("The server's URL must begin with tocsin:// or tocsins://, as in tocsin://localhost:7177.")
     parts = urlsplit("//" + rest)
     login, _, places = parts.netloc.rpartition("@")
     if parts.path not in ("", "/") or parts.fragment:
@@ -62,9 +60,7 @@ def _read_host(place: str) -> tuple[str, int]:
     elif ":" in place:
         host, _, port = place.rpartition(":")
     if not host or (":" in host and not place.startswith("[")):
-        raise ConfigError(
-            f"{place!r} in the server's URL is no host; write host:port, or [address]:port for IPv6."
-        )
+        raise ConfigError(f"{place!r} in the server's URL is no host; write host:port, or [address]:port for IPv6.")
     if not port:
         return host, PORT_DEFAULT
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):

@@ -157,9 +157,7 @@ class Serializers:
         self._by_name: dict[str, Serializer] = {}
         self._by_type: dict[type, Serializer] = {}
 
-    def add(
-        self, name: str, python_type: type, dump: Callable[[Any], Bytes], load: Callable[[bytes], Any]
-    ) -> None:
+    def add(self, name: str, python_type: type, dump: Callable[[Any], Bytes], load: Callable[[bytes], Any]) -> None:
         """Lists a class: `dump` turns an object into bytes, `load` turns bytes from the network into an object."""
         if name in self._by_name or python_type in self._by_type:
             raise MessageFormatError(f"The serializer {name!r} or the class it is for is listed already.")

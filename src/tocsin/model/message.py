@@ -6,7 +6,7 @@ A message that an application makes is a body, properties and the headers it set
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
 from tocsin.model.batch import DeliveryMode
@@ -119,9 +119,7 @@ class Message:
         """The body when it is of the type wanted; a message without a body gives None for any type."""
         body = self.body
         if body is not None and not isinstance(body, wanted):
-            raise MessageFormatError(
-                f"The body is a {type(body).__name__} and can't be taken as {wanted.__name__}."
-            )
+            raise MessageFormatError(f"The body is a {type(body).__name__} and can't be taken as {wanted.__name__}.")
         return body  # type: ignore[no-any-return]
 
     def is_body_assignable_to(self, wanted: ClassOf[Any]) -> bool:
@@ -150,7 +148,7 @@ class Message:
         """ "ID:..." and unique; None before the send, and when the producer has switched ids off."""
         return self._get("id")  # type: ignore[no-any-return]
 
-    @id.setter
+    @id.setter  # noqa: A003  the property above
     def id(self, value: str | None) -> None:
         self._set("id", value)
 
@@ -183,7 +181,7 @@ class Message:
     def type(self) -> str | None:
         return self._get("type")  # type: ignore[no-any-return]
 
-    @type.setter
+    @type.setter  # noqa: A003  the property above
     def type(self, value: str | None) -> None:
         self._set("type", value)
 
@@ -265,19 +263,22 @@ class Message:
         """When the destination took it, in ms since 1970; None before the message was received."""
         return self._get("append_time")  # type: ignore[no-any-return]
 
-    def ack(self) -> None:
-        """Acknowledges this message alone."""
+    def ack(self) -> Awaitable[None]:
+        """Acknowledges this message alone; coalesced with others it leaves within milliseconds.
+
+        With tocsin.aio the result can be awaited, here and below: then the server has made it durable.
+        """
         raise _not_received()
 
-    def acknowledge(self) -> None:
-        """Acknowledges everything that its session has handed out so far."""
+    def acknowledge(self) -> Awaitable[None]:
+        """Acknowledges everything that its session has handed out so far; durable when the call returns."""
         raise _not_received()
 
-    def nack(self, delay: float | None = None, reason: str = "") -> None:
+    def nack(self, delay: float | None = None, reason: str = "") -> Awaitable[None]:
         """Gives the message back: counted as an attempt, offered again after the delay."""
         raise _not_received()
 
-    def renew(self) -> None:
+    def renew(self) -> Awaitable[None]:
         """Starts the lease of this message anew."""
         raise _not_received()
 

@@ -26,12 +26,8 @@ JMSX_NAMES = (GROUP_ID, GROUP_SEQUENCE, DELIVERY_COUNT)
 PROPERTIES_MAX = BATCH_COLUMNS_MAX - 16
 """Properties of one message; the rest of a batch's columns is for headers."""
 
-RESERVED_WORDS = frozenset(
-    {"NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"}
-)
-_TYPES = frozenset(
-    {Type.BOOLEAN, Type.BYTE, Type.SHORT, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE, Type.STRING}
-)
+RESERVED_WORDS = frozenset({"NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"})
+_TYPES = frozenset({Type.BOOLEAN, Type.BYTE, Type.SHORT, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE, Type.STRING})
 _STARTS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
 _PARTS = _STARTS | {"Nd", "Mn", "Mc", "Cf"}
 
@@ -105,9 +101,7 @@ def check_property_name(name: str) -> str:
     if not isinstance(name, str) or not name:
         raise MessageFormatError(f"{name!r} is not a property name; a name is a string that is not empty.")
     if len(name.encode("utf-8", "surrogatepass")) > PROPERTY_NAME_BYTES_MAX:
-        raise MessageFormatError(
-            f"The property name {name[:40]!r}... is longer than {PROPERTY_NAME_BYTES_MAX} bytes."
-        )
+        raise MessageFormatError(f"The property name {name[:40]!r}... is longer than {PROPERTY_NAME_BYTES_MAX} bytes.")
     if unicodedata.category(name[0]) not in _STARTS or any(
         unicodedata.category(character) not in _PARTS for character in name[1:]
     ):

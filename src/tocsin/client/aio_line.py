@@ -1,0 +1,243 @@
+"""The asyncio shell: a protocol that feeds the core, one timer for its deadline, and futures only for those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+import ssl
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeVar
+
+from tocsin.client import operations
+from tocsin.client.core import Core, Phase
+from tocsin.client.core_consuming import ConsumerState
+from tocsin.client.pending import Pending, Steps
+from tocsin.client.settings import Settings
+from tocsin.model.errors import ConnectionFailed, TimedOut, TocsinError
+
+T = TypeVar("T")
+LOG = logging.getLogger("tocsin.client")
+
+
+class Durable:
+    """Settlements that can be awaited."""
+
+    __slots__ = ("_consumers", "_line")
+
+    def __init__(self, line: AioLine, consumers: list[ConsumerState]) -> None:
+        self._line = line
+        self._consumers = consumers
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._line.run(operations.until_durable(self._consumers)).__await__()
+
+
+class _Wire(asyncio.Protocol):
+    """One TCP connection; the line outlives it."""
+
+    def __init__(self, line: AioLine) -> None:
+        self._line = line
+
+    def data_received(self, data: bytes) -> None:
+        self._line.received(self, data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._line.lost(self, error)
+
+
+class AioLine:
+    """Implements the core's port on one event loop, and waiting."""
+
+    def __init__(self, settings: Settings, tls: ssl.SSLContext | None) -> None:
+        # One thread only: the lock is never waited for. It is there because both shells share what takes it.
+        self.lock = threading.Lock()
+        self.core = Core(settings, self, chance=random.random, nonce=lambda: secrets.token_urlsafe(24))
+        self.on_error: Callable[[TocsinError], object] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._tls = tls
+        self._wire: _Wire | None = None
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        self._tick()
+
+    async def close(self) -> None:
+        """The core is closed already."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._hang_up()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
+        return Durable(self, consumers)
+
+    def later(self, consumers: list[ConsumerState]) -> Awaitable[None]:
+        return Durable(self, consumers)
+
+    # Waiting.
+
+    async def run(self, steps: Steps[T], timeout: float | None = None) -> T:
+        """Drives an operation to its end. When the time is over it is told so by TimedOut."""
+        until = None if timeout is None else self._loop.time() + timeout
+        try:
+            pending = next(steps)
+            while True:
+                try:
+                    if not await self.wait(pending, until):
+                        raise TimedOut(f"There was no answer within {timeout:g} s; what was asked may still happen.")
+                    result = pending.get()
+                except TocsinError as error:
+                    pending = steps.throw(error)
+                else:
+                    pending = steps.send(result)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    async def wait(self, pending: Pending, until: float | None = None) -> bool:
+        """Returns when the pending is done, or False at the given time."""
+        if pending.done:
+            return True
+        future: asyncio.Future[None] = self._loop.create_future()
+
+        def wake(_pending: Pending) -> None:
+            if not future.done():
+                future.set_result(None)
+
+        pending.when_done(wake)
+        timer = None if until is None else self._loop.call_at(until, wake, pending)
+        try:
+            await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+            pending.forget(wake)
+        return pending.is_done()
+
+    # The core.
+
+    def flush(self) -> None:
+        """Called with the lock held, as everything below that touches the core."""
+        core = self.core
+        if core.output:
+            if self._transport is not None:
+                self._transport.writelines(core.output)
+                core.sent(time.monotonic())
+            core.output.clear()
+        if core.hurry:
+            core.hurry = False
+            self._loop.call_soon(self._tick)
+
+    def received(self, wire: _Wire, data: bytes) -> None:
+        if wire is not self._wire:
+            return
+        with self.lock:
+            self.core.received(data, time.monotonic())
+            self._after_core()
+            self.flush()
+
+    def lost(self, wire: _Wire, error: Exception | None) -> None:
+        if wire is not self._wire:
+            return
+        reason = f"The connection to the server broke: {error}." if error else "The server has closed the connection."
+        with self.lock:
+            self.core.disconnected(time.monotonic(), ConnectionFailed(reason))
+            self._hang_up()
+            self.flush()
+
+    def _after_core(self) -> None:
+        core = self.core
+        if core.login.proof is not None:
+            proof, core.login.proof = core.login.proof, None
+            self._spawn(self._prove(proof))
+        if self._transport is not None and core.phase in (Phase.DOWN, Phase.CLOSED):
+            self._hang_up()
+
+    async def _prove(self, proof: Callable[[], bytes]) -> None:
+        try:
+            answer = await self._loop.run_in_executor(None, proof)
+        except TocsinError as error:
+            with self.lock:
+                self.core.give_up(error)
+                self._after_core()
+                self.flush()
+            return
+        with self.lock:
+            self.core.prove(answer)
+            self.flush()
+
+    def _hang_up(self) -> None:
+        transport, self._transport, self._wire = self._transport, None, None
+        if transport is not None:
+            if self.core.output and self.core.phase is Phase.CLOSED:
+                transport.writelines(self.core.output)
+            transport.close()
+        self.core.output.clear()
+
+    def _tick(self) -> None:
+        """Runs the core's timers, connects when it wants to, and sets the timer for its next deadline."""
+        now = time.monotonic()
+        with self.lock:
+            deadline = self.core.next_deadline()
+            if deadline is not None and now >= deadline:
+                self.core.tick(now)
+                self._after_core()
+                self.flush()
+            dial = self.core.dial
+            if dial is not None:
+                self.core.dial = None
+                self._spawn(self._connect(*dial))
+            deadline = self.core.next_deadline()
+        self._tell()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if deadline is not None:
+            self._timer = self._loop.call_later(max(0.0, deadline - now), self._tick)
+
+    async def _connect(self, host: str, port: int) -> None:
+        wire = _Wire(self)
+        try:
+            async with asyncio.timeout(self.core.settings.connect_timeout):
+                transport, _ = await self._loop.create_connection(lambda: wire, host, port, ssl=self._tls)
+        except (OSError, TimeoutError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or "it does not answer in time"
+            failure = ConnectionFailed(f"No server answers at {host}:{port}: {reason}. Is it running?")
+            failure.__cause__ = error
+            with self.lock:
+                self.core.connect_failed(time.monotonic(), failure)
+                self.flush()
+            return
+        with self.lock:
+            if self.core.phase is not Phase.CONNECTING:
+                transport.close()
+                return
+            self._wire, self._transport = wire, transport
+            self.core.connected(time.monotonic())
+            self._after_core()
+            self.flush()
+        self._tick()
+
+    def _tell(self) -> None:
+        while self.core.untold:
+            error = self.core.untold.popleft()
+            if self.on_error is not None:
+                try:
+                    self.on_error(error)
+                except Exception:
+                    LOG.exception("on_error raised")
+
+    def _spawn(self, work: Any) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

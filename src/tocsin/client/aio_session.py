@@ -1,0 +1,212 @@
+"""The session for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Unpack
+
+from tocsin.client import operations
+from tocsin.client.aio_consumer import Browser, Consumer
+from tocsin.client.aio_producer import Producer
+from tocsin.client.aio_worker import AioWorker
+from tocsin.client.core_sessions import SessionState
+from tocsin.client.headers import as_destination
+from tocsin.client.pending import Steps
+from tocsin.client.producing import SendOptions, make_defaults
+from tocsin.client.requesting import Requester
+from tocsin.client.temporary import TemporaryDestination
+from tocsin.model.destination import Destination, Kind, check_name
+from tocsin.model.errors import IllegalState, TimedOut
+from tocsin.model.limits import PREFETCH_DEFAULT
+from tocsin.model.message import Message
+
+if TYPE_CHECKING:
+    from tocsin.client.aio import Connection
+
+
+class Session:
+    """One conversation with the server: producers and consumers, and how messages are acknowledged."""
+
+    def __init__(self, connection: Connection, state: SessionState) -> None:
+        self._connection = connection
+        self._line = connection._line
+        self._state = state
+        self._worker = AioWorker(state, self._line)
+        self._requester: Requester | None = None
+
+    @property
+    def ack(self) -> str:
+        """How messages are acknowledged: "auto", "client" or "dups_ok"."""
+        return self._state.ack
+
+    @property
+    def is_closed(self) -> bool:
+        return self._state.closed
+
+    # Names and messages.
+
+    def queue(self, name: str) -> Destination:
+        return Destination(Kind.QUEUE, check_name(name))
+
+    def topic(self, name: str) -> Destination:
+        return Destination(Kind.TOPIC, check_name(name))
+
+    async def temporary_queue(self) -> TemporaryDestination:
+        """A queue that only this connection can consume from, and that ends with it."""
+        return await self._temporary(Kind.QUEUE)
+
+    async def temporary_topic(self) -> TemporaryDestination:
+        return await self._temporary(Kind.TOPIC)
+
+    async def _temporary(self, kind: Kind) -> TemporaryDestination:
+        text = await self._line.run(operations.create_temporary(self._state, kind))
+        return TemporaryDestination(text, self._connection.delete_destination)
+
+    def message(self, body: Any = None, *, properties: Mapping[str, Any] | None = None, **headers: Any) -> Message:
+        """A message to fill and send; headers as in tocsin.Message."""
+        return Message(body, properties=properties, **headers)
+
+    # Producing.
+
+    async def producer(
+        self,
+        destination: Destination | None = None,
+        *,
+        delivery_mode: str = "persistent",
+        priority: int = 4,
+        ttl: float | None = None,
+        delay: float | None = None,
+        disable_message_id: bool = False,
+        disable_timestamp: bool = False,
+    ) -> Producer:
+        """Makes a producer; the destination exists afterwards. Times in seconds."""
+        self._state.check_open()
+        defaults = make_defaults(delivery_mode, priority, ttl, delay, disable_message_id, disable_timestamp)
+        where = None if destination is None else as_destination(destination)
+        producer = Producer(self, where, defaults)
+        await self._line.run(producer._open_steps())
+        return producer
+
+    async def request(
+        self,
+        destination: Destination,
+        body: Any,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[SendOptions],
+    ) -> Message:
+        """Sends a request and returns the reply to it, which comes over a temporary queue of this session."""
+        if self._requester is None:
+            queue = await self.temporary_queue()
+            self._requester = Requester(queue, await self.producer(), await self.consumer(queue))
+        try:
+            return await self._line.run(self._requester.steps(destination, body, options), timeout)
+        except TimedOut:
+            raise TimedOut(f"No reply came from {destination} within {timeout:g} s.") from None
+
+    # Consuming.
+
+    async def consumer(
+        self,
+        destination: Destination,
+        selector: str | None = None,
+        *,
+        no_local: bool = False,
+        prefetch: int = PREFETCH_DEFAULT,
+        subscription: str | None = None,
+        durable: bool = False,
+        shared: bool = False,
+        start: Any = None,
+    ) -> Consumer:
+        """Makes a consumer of a queue, or of a topic through a subscription; see tocsin.Session.consumer."""
+        spec = operations.make_spec(
+            destination,
+            selector=selector,
+            no_local=no_local,
+            prefetch=prefetch,
+            subscription=subscription,
+            durable=durable,
+            shared=shared,
+            start=start,
+        )
+        return Consumer(self, await self._line.run(operations.open_consumer(self._state, spec)))
+
+    async def durable_consumer(
+        self, topic: Destination, name: str, selector: str | None = None, **options: Any
+    ) -> Consumer:
+        """A durable subscription of this connection's client id, with one consumer at a time."""
+        return await self.consumer(topic, selector, subscription=name, durable=True, **options)
+
+    async def shared_consumer(
+        self, topic: Destination, name: str, selector: str | None = None, **options: Any
+    ) -> Consumer:
+        """A subscription that several consumers share, for as long as there is one."""
+        return await self.consumer(topic, selector, subscription=name, shared=True, **options)
+
+    async def shared_durable_consumer(
+        self, topic: Destination, name: str, selector: str | None = None, **options: Any
+    ) -> Consumer:
+        """A durable subscription that several consumers share."""
+        return await self.consumer(topic, selector, subscription=name, durable=True, shared=True, **options)
+
+    async def replay(
+        self,
+        topic: Destination,
+        start: Any = "earliest",
+        selector: str | None = None,
+        *,
+        prefetch: int = PREFETCH_DEFAULT,
+    ) -> Consumer:
+        """Reads a retained topic from an offset, a time, "earliest" or "latest" on; nothing is acknowledged."""
+        spec = operations.make_spec(topic, mode="replay", selector=selector, prefetch=prefetch, start=start)
+        return Consumer(self, await self._line.run(operations.open_consumer(self._state, spec)))
+
+    async def browser(self, queue: Destination, selector: str | None = None) -> Browser:
+        """Shows what is in a queue without taking it; iterate with `async for`."""
+        self._state.check_open()
+        return await Browser(self, queue, selector)._prepare()
+
+    async def unsubscribe(self, name: str, *, durable: bool = True) -> None:
+        """Deletes a subscription; refused while it has a consumer or unacknowledged messages."""
+        await self._line.run(operations.unsubscribe(self._state, name, durable))
+
+    async def acknowledge(self) -> None:
+        """Acknowledges everything that this session has handed out, and waits until that is durable."""
+        await self._line.run(operations.acknowledge(self._state))
+
+    async def recover(self) -> None:
+        """Everything handed out and not acknowledged is delivered again, in its old order, marked as redelivered."""
+        await self._line.run(operations.recover(self._state))
+
+    # The end.
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Waits for sends, callbacks and a running listener, settles what was handed out. May be called again."""
+        await self._close(acknowledge=True, timeout=timeout)
+
+    async def _close(self, acknowledge: bool, timeout: float | None = None) -> None:
+        if self._worker.is_current:
+            raise IllegalState("A listener or a completion callback can't close its own session.")
+        if not self._state.closed:
+            await self._line.run(self._quiet_steps(), timeout)
+            await self._line.run(operations.close_session(self._state, acknowledge), timeout)
+        await self._worker.join()
+        self._connection._forget(self)
+
+    def _quiet_steps(self) -> Steps[None]:
+        """No listener is called any more, and every callback that is due has been."""
+        for consumer in self._state.consumers:
+            consumer.listening = False
+            consumer.attention = True
+        if self._state.failure is None:
+            yield from operations.wait_for_sends(self._state)
+        yield from self._worker.finish_steps()
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close(acknowledge=kind is None)
