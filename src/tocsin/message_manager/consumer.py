@@ -12,8 +12,8 @@ class Consumer:
 
     __slots__ = (
         "browse_end", "bytes_allowed", "bytes_sent", "client_id", "connection", "cursors", "key",
-        "last_match", "messages_allowed", "messages_sent", "mode", "origin", "paused", "position", "reserved",
-        "selector", "settled",
+        "last_match", "messages_allowed", "messages_sent", "mode", "opened_lsn", "origin", "paused", "position", "reserved",
+        "selector", "settled_lsn",
     )  # fmt: skip
 
     def __init__(self, origin: str, opened: OpenConsumer, selector: Selector | None) -> None:
@@ -34,7 +34,9 @@ class Consumer:
         self.messages_sent = 0
         self.bytes_sent = 0
         self.paused = False
-        self.settled = 0
+        # Records that must be durable before the consumer gets anything, and before it is told that it has settled.
+        self.opened_lsn = 0
+        self.settled_lsn = 0
         # Browse and replay: the next offset to look at, and where browsing ends.
         self.position = 0
         self.browse_end = 0

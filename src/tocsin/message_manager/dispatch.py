@@ -60,7 +60,9 @@ def dispatch(state: DestinationState, ledger: Ledger, step: Step) -> bool:
 def _dispatch_view(state: DestinationState, view: View, ledger: Ledger, step: Step) -> bool:
     idle = True
     while True:
-        able = [consumer for consumer in view.consumers if consumer.credit > 0]
+        able = [
+            consumer for consumer in view.consumers if consumer.credit > 0 and consumer.opened_lsn <= ledger.committed
+        ]
         if not able:
             return False
         view.turn += 1

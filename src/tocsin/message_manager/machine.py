@@ -300,6 +300,8 @@ class MessageManager:
         lsn = 0
         if attachment is not None and attachment.view is not None:
             lsn = settle(state, attachment.view, command.key, command.settle, self.settings.lease, self.ledger)
+            # The answer speaks for everything that this consumer settled before, too.
+            lsn = attachment.consumer.settled_lsn = max(lsn, attachment.consumer.settled_lsn)
         self.ledger.reply(origin, SettledTo(command.key, command.settle.number), lsn)
 
     def _grant(self, command: GrantCredit) -> None:
@@ -315,15 +317,21 @@ class MessageManager:
     def _open_consumer(self, state: DestinationState, origin: str, command: OpenConsumer) -> None:
         known = self._attachments.get(command.key)
         fields: dict[str, object] = {}
+        lsn = self.ledger.last_lsn()
         if known is not None:
             fields["kept"] = [list(each) for each in resume(known, origin, command, self.ledger)]
+            attachment = known
         else:
             attachment = attach(self.directory, state, origin, command, self.ledger)
             self._attachments[command.key] = attachment
+            lsn = self.ledger.last_lsn()
             if command.held:
                 kept = claim_held(attachment, command.held, self.settings.lease, self.ledger)
                 fields["kept"] = [list(each) for each in kept]
-        self.ledger.reply(origin, Answer(command.request, fields), self.ledger.last_lsn())
+        # No delivery overtakes the answer, which says what the client keeps.
+        attachment.consumer.opened_lsn = lsn
+        self._uncommitted.append((lsn, state.id))
+        self.ledger.reply(origin, Answer(command.request, fields), lsn)
 
     def _forget(self, state: DestinationState, producer_id: bytes) -> None:
         if state.producers.forget(producer_id):

@@ -27,7 +27,7 @@ def serve_readers(state: DestinationState, ledger: Ledger, step: Step) -> bool:
 def _replay(state: DestinationState, reader: Consumer, ledger: Ledger, step: Step) -> bool:
     log = state.log
     reader.position = max(reader.position, log.first_offset)
-    while reader.credit > 0 and reader.position < state.visible_end:
+    while reader.credit > 0 and reader.opened_lsn <= ledger.committed and reader.position < state.visible_end:
         if not _spend(step):
             return True
         row = log.row_at(reader.position)
@@ -46,7 +46,7 @@ def _browse(state: DestinationState, reader: Consumer, ledger: Ledger, step: Ste
     """Goes through the priorities from high to low, each from the oldest message on, up to what was there at the start."""
     log = state.log
     assert reader.cursors is not None
-    while reader.credit > 0:
+    while reader.credit > 0 and reader.opened_lsn <= ledger.committed:
         if not _spend(step):
             return True
         priority = reader.cursors[0]

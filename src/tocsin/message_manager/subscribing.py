@@ -93,7 +93,8 @@ def _subscribe(
         "client_id": wanted.client_id, "shared": wanted.shared, "selector": wanted.selector,
         "no_local": wanted.no_local, "filtered_from": state.log.next_offset,
     }  # fmt: skip
-    lsn = ledger.last_lsn()
+    # A subscription that leaves no record begins after everything that was written before it.
+    lsn = ledger.last_lsn() + 1
     if wanted.durable:
         lsn = ledger.append(RecordKind.SUBSCRIBE, write_map(fields))
     view = apply_subscribe(directory, state, fields, wanted.durable, lsn)
