@@ -1,4 +1,4 @@
-"""The asyncio shell: a protocol that feeds the core, one timer for its deadline, and futures only for those who wait."""
+"""The asyncio shell: a protocol that feeds the core, a timer for its deadline, and futures for those who wait."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ from tocsin.model.errors import (
     IllegalState,
     NewerFormat,
     ProtocolError,
+    ResourceExhausted,
     TocsinError,
     from_code,
 )
@@ -348,7 +349,7 @@ class Core:
     def open_session(self, ack: str) -> SessionState:
         self.check_open()
         if len(self.sessions) >= SESSIONS_PER_CONNECTION_MAX:
-            raise IllegalState(f"A connection has {SESSIONS_PER_CONNECTION_MAX} sessions at most; close some.")
+            raise ResourceExhausted(f"A connection has {SESSIONS_PER_CONNECTION_MAX} sessions at most; close some.")
         session = SessionState(self, self.next_number(), ack)
         self.sessions[session.number] = session
         if self.phase in (Phase.ONLINE, Phase.RESUMING):

@@ -47,8 +47,8 @@ class ConsumerState:
     """One wire consumer."""
 
     __slots__ = (
-        "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "current", "draining",
-        "ended", "error", "gate", "granted", "granted_bytes", "idle_ticks", "lazy", "listening", "number", "opened",
+        "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "closing", "current",
+        "draining", "ended", "error", "gate", "granted", "granted_bytes", "idle_ticks", "lazy", "listening", "number", "opened",
         "position", "ready", "received", "received_bytes", "session", "settlements", "settles", "spec", "waiter",
     )  # fmt: skip
 
@@ -80,6 +80,7 @@ class ConsumerState:
         self.idle_ticks = 0
         # Closed for the application; draining: kept for messages that it may still acknowledge.
         self.closed = self.draining = False
+        self.closing: Pending | None = None
         # The server will send no more: a browse is over, or the destination is gone (then with an error).
         self.ended = False
         self.error: TocsinError | None = None

@@ -11,7 +11,7 @@ from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
 from tocsin.client.core_publishing import Lane
 from tocsin.client.pending import Pending, finished
 from tocsin.model.destination import Destination
-from tocsin.model.errors import IllegalState, TocsinError
+from tocsin.model.errors import IllegalState, ResourceExhausted, TocsinError
 from tocsin.model.identity import NO_ID
 from tocsin.model.limits import (
     CONSUMER_BUFFER_BYTES,
@@ -112,7 +112,7 @@ class SessionState:
         for lane in [lane for lane in self.lanes.values() if not lane.users and lane.is_idle]:
             self.close_lane(lane)
         if len(self.lanes) >= PRODUCERS_PER_SESSION_MAX:
-            raise IllegalState(
+            raise ResourceExhausted(
                 f"The session sends to {PRODUCERS_PER_SESSION_MAX} destinations at once, which is the most; "
                 "close producers or use another session."
             )
@@ -126,7 +126,7 @@ class SessionState:
 
     def consumer(self, spec: ConsumerSpec) -> ConsumerState:
         if len(self.consumers) >= CONSUMERS_PER_SESSION_MAX:
-            raise IllegalState(f"A session has {CONSUMERS_PER_SESSION_MAX} consumers at most; close some.")
+            raise ResourceExhausted(f"A session has {CONSUMERS_PER_SESSION_MAX} consumers at most; close some.")
         consumer = ConsumerState(self, self.core.next_number(), spec)
         self.consumers.append(consumer)
         self.core.consumers[consumer.number] = consumer
@@ -165,7 +165,8 @@ class SessionState:
         if not consumer.ready:
             return finished()
         consumer.ready = False
-        return self.core.request(self.number, "consumer.close", {"consumer": consumer.number})
+        consumer.closing = self.core.request(self.number, "consumer.close", {"consumer": consumer.number})
+        return consumer.closing
 
     # What all consumers of the session do together.
 

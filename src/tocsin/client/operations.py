@@ -205,7 +205,13 @@ def until_durable(consumers: list[ConsumerState]) -> Steps[None]:
             consumer.settlements.flush()
         durable = [consumer.settlements.when_durable() for consumer in consumers]
         core.port.flush()
+    waiting = [consumer for consumer in consumers if consumer.draining]
     yield from durable
+    # A closed consumer ends at the server when its last message is acknowledged; its subscription is free then.
+    for consumer in waiting:
+        if consumer.closing is not None:
+            with suppress(TocsinError):
+                yield consumer.closing
 
 
 def unsubscribe(session: SessionState, name: str, durable: bool) -> Steps[None]:

@@ -37,8 +37,8 @@ def connect(
     """Connects to a server and logs in.
 
     The URL names one or several servers: tocsin://user:password@host:port,host2:port2/?client_id=me; tocsins:// or
-    `ssl` mean TLS. A connection that is lost is taken up again for `reconnect_timeout` seconds, without the application's
-    noticing. Messages flow from the first consumer on; with autostart=False only from start() on.
+    `ssl` mean TLS. A connection that is lost is taken up again for `reconnect_timeout` seconds, and the application
+    does not notice. Messages flow from the first consumer on; with autostart=False only from start() on.
     """
     settings = make_settings(
         url,

@@ -2,8 +2,8 @@
 
 Who waits for an answer takes over reading (it *leads*), so that a blocking send costs no change of thread: it writes
 its batch, polls the socket, and reads its own confirmation. Others who wait meanwhile *follow*: they sleep until the
-leader has finished what they wait for, or passes the lead on. The I/O thread reads when nobody leads. It steps back for a
-moment after each lead, because a caller that sends one message after the other will lead again at once:
+leader has finished what they wait for, or passes the lead on. The I/O thread reads when nobody leads. It steps back
+for a moment after each lead, because a caller that sends one message after the other will lead again at once:
 
     READING  polls the socket            nobody has led for a while
     NEAR     naps briefly, does not read  somebody leads, or has just led

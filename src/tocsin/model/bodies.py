@@ -42,12 +42,12 @@ class MapBody(dict[str, Any]):
 
     __setitem__ = _refuse
     __delitem__ = _refuse
-    __ior__ = _refuse  # type: ignore[assignment]
+    __ior__ = _refuse
     clear = _refuse
-    pop = _refuse  # type: ignore[assignment]
+    pop = _refuse
     popitem = _refuse
-    setdefault = _refuse  # type: ignore[assignment]
-    update = _refuse  # type: ignore[assignment]
+    setdefault = _refuse
+    update = _refuse
 
 
 class StreamBody(list[Any]):
@@ -129,12 +129,12 @@ class StreamBody(list[Any]):
         self._check_writeable()
         super().__delitem__(index)
 
-    def __iadd__(self, values: Iterable[Any]) -> StreamBody:  # type: ignore[misc, override]
+    def __iadd__(self, values: Iterable[Any]) -> StreamBody:  # type: ignore[misc]
         self._check_writeable()
         super().extend(values)
         return self
 
-    def __imul__(self, times: SupportsIndex) -> StreamBody:  # type: ignore[override]
+    def __imul__(self, times: SupportsIndex) -> StreamBody:
         self._check_writeable()
         super().__imul__(times)
         return self

@@ -7,7 +7,7 @@ A message that an application makes is a body, properties and the headers it set
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tocsin.model.batch import DeliveryMode
 from tocsin.model.destination import Destination
@@ -120,7 +120,7 @@ class Message:
         body = self.body
         if body is not None and not isinstance(body, wanted):
             raise MessageFormatError(f"The body is a {type(body).__name__} and can't be taken as {wanted.__name__}.")
-        return body  # type: ignore[no-any-return]
+        return cast("T", body)
 
     def is_body_assignable_to(self, wanted: ClassOf[Any]) -> bool:
         """Whether `get_body` would give a body of this type."""

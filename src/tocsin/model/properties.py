@@ -96,10 +96,10 @@ class Properties(MutableMapping[str, Any]):
 
 
 @lru_cache(maxsize=1024)
-def check_property_name(name: str) -> str:
+def check_property_name(name: object) -> str:
     """Returns a name that an application may set; says what is wrong with any other."""
     if not isinstance(name, str) or not name:
-        raise MessageFormatError(f"{name!r} is not a property name; a name is a string that is not empty.")
+        raise MessageFormatError(f"{name!r} is no property name; a name is a string that is not empty.")
     if len(name.encode("utf-8", "surrogatepass")) > PROPERTY_NAME_BYTES_MAX:
         raise MessageFormatError(f"The property name {name[:40]!r}... is longer than {PROPERTY_NAME_BYTES_MAX} bytes.")
     if unicodedata.category(name[0]) not in _STARTS or any(
