@@ -21,6 +21,20 @@ print(child.pid, flush=True)
 child.wait()
 """
 
+HOLDING = """
+import os, signal, subprocess
+from tocsin.cli.bench.process import end, ending_held, start_module
+child = None
+try:
+    with ending_held():
+        os.kill(os.getpid(), signal.SIGINT)
+        child = start_module("http.server", ["0", "--bind", "127.0.0.1"], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+except KeyboardInterrupt:
+    print("interrupted")
+end(child, patience_s=10)
+print(child.returncode)
+"""
 STUBBORN = """
 import signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -62,6 +76,13 @@ def test_a_module_runs_with_its_arguments() -> None:
     output, _ = child.communicate(timeout=20)
     assert child.returncode == 0
     assert b"Aladdin" in output
+
+
+def test_a_signal_waits_until_the_child_is_known() -> None:
+    """In a process of its own, because only a process without other threads can hold a signal back."""
+    done = subprocess.run([sys.executable, "-c", HOLDING], capture_output=True, text=True, timeout=30)
+    # The child itself hears signals as usual.
+    assert done.stdout.split() == ["interrupted", str(-signal.SIGTERM)]
 
 
 def test_cpu_time_and_memory_of_this_process() -> None:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tocsin.cli.bench import worker
-from tocsin.cli.bench.process import BenchFailed, end, start_module
+from tocsin.cli.bench.process import BenchFailed, end, ending_held, start_module
 from tocsin.cli.bench.server import Target
 
 Report = dict[str, Any]
@@ -82,9 +82,10 @@ class Crew:
             end(member.process, STOP_SECONDS_MAX)
 
     def start(self, role: str, **parameters: Any) -> Member:
-        process = start_module(worker.__name__, [role], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None)
-        member = Member(role, process)
-        self._members.append(member)
+        with ending_held():
+            process = start_module(worker.__name__, [role], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None)
+            member = Member(role, process)
+            self._members.append(member)
         self._selector.register(process.stdout, selectors.EVENT_READ, member)  # type: ignore[arg-type]
         member.tell({"url": self._server.url, **parameters})
         return member

@@ -7,13 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from tocsin.model.errors import TocsinError
 
 _SET_PARENT_DEATH_SIGNAL = 1
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Loaded now: between fork and exec a child should find everything ready.
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -37,13 +39,24 @@ def start_module(
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
-        preexec_fn=_die_with_parent if _LIBC else None,
+        preexec_fn=_prepare_child,
     )
 
 
-def _die_with_parent() -> None:
-    assert _LIBC is not None
-    _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+def _prepare_child() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+    if _LIBC is not None:
+        _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
+@contextmanager
+def ending_held() -> Iterator[None]:
+    """No signal ends us in here: between the start of a child and the note of who it is, nobody could end the child."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
 
 def end(process: subprocess.Popen[bytes], patience_s: float) -> None:

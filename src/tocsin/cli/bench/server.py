@@ -15,6 +15,7 @@ from tocsin.cli.bench.process import (
     BenchFailed,
     cpu_seconds,
     end,
+    ending_held,
     on_memory_disk,
     resident_mib,
     start_module,
@@ -72,7 +73,7 @@ class OwnServer:
     def start(self) -> None:
         place = ("--host", HOST, "--port", str(self.port), "--data-dir", str(self.folder / "data"))
         arguments = ["serve", *place, *self._options]
-        with open(self._log, "ab") as log:
+        with open(self._log, "ab") as log, ending_held():
             self._process = start_module("tocsin.cli.main", arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def wait_until_listening(self) -> None:
