@@ -1,4 +1,8 @@
-"""The bus within one process: what one manager sends, the other gets, in order and without copies."""
+"""The bus within one process: what one manager sends, the other gets, in order and without copies.
+
+Whoever drives the members delivers in every turn, so the queue holds one turn's commands and answers; how many those
+are is bounded where they come from, by the credit of producers and consumers.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ class MemoryBus:
         self._members[name] = handler
 
     def send(self, sender: str, receiver: str, content: Any) -> None:
+        assert receiver in self._members, f"{receiver} is not on the bus"
         self._queue.append((sender, receiver, content))
 
     def deliver(self) -> bool:
