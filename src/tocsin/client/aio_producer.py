@@ -148,7 +148,7 @@ class Producer(ProducerBase):
             if not lane.has_room:
                 self._line.flush()
                 return None
-            batch, row = self._put(lane, self._prepare(body, lane.destination, options))
+            batch, row = self._put(lane, body, options)
             if self._core.output:
                 self._line.flush()
         return AioSendHandle(batch, row, body, self._line)

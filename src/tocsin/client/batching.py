@@ -72,7 +72,7 @@ class Batch:
         self.bodies: list[Any] = []
         self.times: list[int] = []
         self.size = 0
-        # Made as a whole: takes no more messages.
+        # Full, sealed, or made as a whole: takes no more messages.
         self.closed = False
         self.common: Extra = {}
         self.extras: list[tuple[int, Extra]] = []
@@ -88,16 +88,12 @@ class Batch:
         return len(self.bodies)
 
     @property
-    def is_full(self) -> bool:
-        return len(self.bodies) >= CLIENT_BATCH_MESSAGES or self.size >= CLIENT_BATCH_BYTES
-
-    @property
     def last_sequence(self) -> int:
         return self.first_sequence + len(self.bodies) - 1
 
     def takes(self, key: BatchKey, extra: Extra | None) -> bool:
         """Whether one more message belongs into this batch."""
-        if self.key != key or self.block is not None or self.closed or self.is_full:
+        if self.closed or (self.key is not key and self.key != key):
             return False
         return extra is None or len(self.columns | extra.keys()) <= COLUMNS_MAX
 
@@ -109,6 +105,8 @@ class Batch:
         if extra is not None:
             self.extras.append((row, extra))
             self.columns.update(extra)
+        if row >= CLIENT_BATCH_MESSAGES - 1 or self.size >= CLIENT_BATCH_BYTES:
+            self.closed = True
         return row
 
     def seal(self, destination: Destination, stamp: Stamp, first_sequence: int, unconfirmed_from: int) -> bytes:
@@ -138,6 +136,7 @@ class Batch:
             encoded.append(value_column(Column.TIMESTAMP, Type.INT, "", deltas))
         for (column, kind, name), values in columns.items():
             encoded.append(value_column(column, kind, name, values))
+        self.closed = True
         self.destination = destination
         self.first_sequence = first_sequence
         self.stamp = stamp

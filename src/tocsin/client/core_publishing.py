@@ -65,7 +65,7 @@ class Lane:
             waiting.append(batch)
         row = batch.add(body, size, time, extra)
         self.waiting_bytes += size
-        if not self.inflight or batch.is_full or len(waiting) > 1:
+        if not self.inflight or batch.closed or len(waiting) > 1:
             self.pump()
         return batch, row
 
@@ -78,7 +78,7 @@ class Lane:
         """Sends what may be sent now; the open batch too when nothing is in flight or something was confirmed."""
         while self.waiting and self.ready and not self.doomed and len(self.inflight) < PRODUCER_WINDOW_BATCHES:
             batch = self.waiting[0]
-            is_open = len(self.waiting) == 1 and not batch.closed and not batch.is_full
+            is_open = len(self.waiting) == 1 and not batch.closed
             if is_open and self.inflight and not confirmed:
                 break
             if not self._seal(batch):
@@ -121,6 +121,11 @@ class Lane:
         return Stamp(self.session.core.connection_id, self.session.producer_id, self.session.epoch)
 
     @property
+    def is_usable(self) -> bool:
+        """Not refused by the server."""
+        return self.opened.error is None
+
+    @property
     def has_room(self) -> bool:
         return self.waiting_bytes < WAITING_BYTES_MAX and len(self.waiting) < WAITING_BATCHES_MAX
 
@@ -135,7 +140,7 @@ class Lane:
 
     def when_room(self) -> Pending | None:
         """None when more may be added now."""
-        if self.has_room:
+        if self.waiting_bytes < WAITING_BYTES_MAX and len(self.waiting) < WAITING_BATCHES_MAX:
             return None
         pending = Pending()
         self.room.append(pending)

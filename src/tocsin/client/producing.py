@@ -22,7 +22,7 @@ from tocsin.client.headers import (
 )
 from tocsin.client.pending import Pending, Steps
 from tocsin.model.batch import FLAG_NO_MESSAGE_ID, BodyKind, DeliveryMode
-from tocsin.model.bodies import encode_body
+from tocsin.model.bodies import check_text, encode_body
 from tocsin.model.destination import Destination
 from tocsin.model.errors import IllegalState, InvalidDestination, MessageTooLarge, TocsinError
 from tocsin.model.limits import CLIENT_BATCH_BYTES, CLIENT_BATCH_MESSAGES
@@ -147,6 +147,7 @@ class ProducerBase:
         self._destination = destination
         self._defaults = defaults
         self._lanes: dict[Destination, Lane] = {}
+        self._own_lane: Lane | None = None
         self._closed = False
         self._callbacks: deque[tuple[SendHandle, Completion]] = deque()
         # The keys of messages that say nothing about themselves; a delay makes each different.
@@ -160,20 +161,6 @@ class ProducerBase:
     @property
     def destination(self) -> Destination | None:
         return self._destination
-
-    def _prepare(self, body: Any, destination: Destination, options: SendOptions) -> Outgoing:
-        time = self._port.wall_ms()
-        if not options:
-            key = self._plain.get(type(body))
-            if key is not None:
-                size = len(body)
-                if not (key.kind is BodyKind.BYTES or body.isascii()):
-                    size = len(encode_body(body)[1].encode())  # type: ignore[union-attr]
-                self._check_size(size)
-                return Outgoing(key, body, size, time, None, None, 0)
-        outgoing = self._prepare_fully(body, options, time)
-        self._check_size(outgoing.size)
-        return outgoing
 
     def _prepare_fully(self, body: Any, options: SendOptions, time: int) -> Outgoing:
         if unknown := options.keys() - _OPTIONS:
@@ -209,11 +196,16 @@ class ProducerBase:
 
     def _lane(self, destination: Destination | None) -> Lane:
         """The way to a destination; call with the lock held."""
+        lane = self._own_lane
+        if lane is not None and destination is None and lane.is_usable:
+            return lane
         where = self._target(destination)
         lane = self._lanes.get(where)
-        if lane is None or (lane.opened.done and lane.opened.error is not None):
+        if lane is None or not lane.is_usable:
             lane = self._lanes[where] = self._state.lane(where)
             lane.users += 1
+        if where == self._destination:
+            self._own_lane = lane
         return lane
 
     def _target(self, destination: Destination | str | None) -> Destination:
@@ -227,14 +219,21 @@ class ProducerBase:
             )
         return as_destination(destination)
 
-    def _enqueue(self, body: Any, destination: Destination | None, options: SendOptions) -> SendHandle:
+    def _put(self, lane: Lane, body: Any, options: SendOptions) -> tuple[Batch, int]:
         """Puts a message on its way; call with the lock held, when the lane has room."""
-        lane = self._lane(destination)
-        outgoing = self._prepare(body, lane.destination, options)
-        batch, row = self._put(lane, outgoing)
-        return SendHandle(batch, row, body)
-
-    def _put(self, lane: Lane, outgoing: Outgoing) -> tuple[Batch, int]:
+        time = self._port.wall_ms()
+        if not options:
+            key = self._plain.get(type(body))
+            if key is not None:
+                # The hot path of send and send_nowait: a body that says nothing but itself.
+                size = len(body)
+                if key.kind is BodyKind.TEXT and not body.isascii():
+                    size = len(check_text(body).encode())
+                if size > self._core.max_message_bytes:
+                    self._check_size(size)
+                return lane.add(key, body, size, time, None)
+        outgoing = self._prepare_fully(body, options, time)
+        self._check_size(outgoing.size)
         batch, row = lane.add(outgoing.key, outgoing.body, outgoing.size, outgoing.time, outgoing.extra)
         if outgoing.sender is not None:
             _write_back(batch, row, outgoing, lane.destination)
@@ -271,16 +270,16 @@ class ProducerBase:
         yield lane.opened
 
     def _enqueue_steps(self, body: Any, destination: Destination | None, options: SendOptions) -> Steps[SendHandle]:
-        """Like _enqueue, after waiting for room."""
+        """Puts a message on its way, after waiting for room."""
         while True:
             with self._port.lock:
                 self._check_usable()
                 lane = self._lane(destination)
                 room = lane.when_room()
                 if room is None:
-                    handle = self._enqueue(body, destination, options)
+                    batch, row = self._put(lane, body, options)
                     self._port.flush()
-                    return handle
+                    return SendHandle(batch, row, body)
                 self._port.flush()
             yield room
 

@@ -142,8 +142,7 @@ class Producer(ProducerBase):
                 lane = self._lane(destination)
                 room = lane.when_room()
                 if room is None:
-                    outgoing = self._prepare(body, lane.destination, options)
-                    batch, row = self._put(lane, outgoing)
+                    batch, row = self._put(lane, body, options)
                     if self._core.output:
                         line.flush()
                     return SyncSendHandle(batch, row, body, line)
