@@ -33,10 +33,10 @@ app.add_typer(journal.app, name="journal")
 
 def _show_version(asked: bool) -> None:
     if asked:
-        # The package's own metadata costs more to find than everything else this command does.
-        from tocsin import __version__
+        # Not `tocsin.__version__`: that loads the client, which takes longer than everything else here.
+        from importlib.metadata import version
 
-        print(f"tocsin {__version__}")
+        print(f"tocsin {version('tocsin')}")
         raise typer.Exit
 
 

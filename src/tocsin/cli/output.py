@@ -88,13 +88,14 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
                 out.line("\t".join(map(_cell, row)).encode())
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", header_style="bold")
+    table = Table(title=title, title_justify="left", header_style="bold", show_header=any(columns))
     for column in columns:
         table.add_column(column)
     for row in rows:
-        table.add_row(*(_escaped(_cell(value)) for value in row))
+        table.add_row(*(escape(_cell(value)) for value in row))
     Console().print(table)
 
 
@@ -108,19 +109,18 @@ def _cell(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}" if sys.stdout.isatty() else str(value)
-    if isinstance(value, float):
-        return f"{value:,.3f}" if sys.stdout.isatty() else f"{value:.6g}"
+    if isinstance(value, int | float):
+        return _number(value) if sys.stdout.isatty() else f"{value:.10g}"
     if isinstance(value, Mapping | list | tuple):
         return to_json(value)
     return str(value)
 
 
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
+def _number(value: int | float) -> str:
+    """For eyes: thousands apart, and no digits that say nothing."""
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def note(text: str) -> None:
