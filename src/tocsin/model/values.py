@@ -64,12 +64,16 @@ def _ranged(name: str, bits: int, value: int) -> int:
 class Byte(int):
     """A JMS byte: -128 to 127."""
 
+    __slots__ = ()
+
     def __new__(cls, value: int | str) -> Byte:
         return super().__new__(cls, _ranged("byte", 8, int(value)))
 
 
 class Short(int):
     """A JMS short: 16 bits, signed."""
+
+    __slots__ = ()
 
     def __new__(cls, value: int | str) -> Short:
         return super().__new__(cls, _ranged("short", 16, int(value)))
@@ -78,6 +82,8 @@ class Short(int):
 class Int(int):
     """A JMS int: 32 bits, signed."""
 
+    __slots__ = ()
+
     def __new__(cls, value: int | str) -> Int:
         return super().__new__(cls, _ranged("int", 32, int(value)))
 
@@ -85,12 +91,16 @@ class Int(int):
 class Long(int):
     """A JMS long: 64 bits, signed. A plain int means the same."""
 
+    __slots__ = ()
+
     def __new__(cls, value: int | str) -> Long:
         return super().__new__(cls, _ranged("long", 64, int(value)))
 
 
 class Float(float):
     """A JMS float: 32 bits. It is rounded when it is made, so that it is the same before and after the trip."""
+
+    __slots__ = ()
 
     def __new__(cls, value: float | str) -> Float:
         try:
@@ -102,9 +112,13 @@ class Float(float):
 class Double(float):
     """A JMS double: 64 bits. A plain float means the same."""
 
+    __slots__ = ()
+
 
 class Char(str):
     """A JMS char: one UTF-16 unit."""
+
+    __slots__ = ()
 
     def __new__(cls, value: str) -> Char:
         if len(value) != 1 or ord(value) > 0xFFFF:
