@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Shell
+from tests.runtime.test_tls import Authority
 
 from tocsin.cli.bench.server import OwnServer, is_listening
 
@@ -97,5 +98,20 @@ def test_a_closed_input_does_not_end_it(tmp_path: Path) -> None:
         server.wait_until_listening()
         with pytest.raises(subprocess.TimeoutExpired):
             server._child.wait(0.3)
+    finally:
+        server.stop()
+
+
+def test_tls_with_a_certificate_of_ones_own_authority(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "mill")
+    own = authority.issue("localhost")
+    server = OwnServer(tmp_path, "--tls-cert", str(own.certificate), "--tls-key", str(own.key))
+    try:
+        server.start()
+        server.wait_until_listening()
+        shell = Shell(f"tocsins://localhost:{server.port}")
+        assert shell.json("send", "orders", "sealed", "--tls-ca", str(authority.path))["sent"] == 1
+        assert shell.ok("receive", "orders", "-n", "1", "--tls-ca", str(authority.path)) == b"sealed\n"
+        assert "certificate" in shell.fails(1, "send", "orders", "x")
     finally:
         server.stop()
