@@ -7,7 +7,7 @@ from typing import Any
 
 from tocsin.message_manager.destination import DestinationState, Options, Removal
 from tocsin.message_manager.directory import Directory
-from tocsin.message_manager.ledger import Ledger
+from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.storing import finish
 from tocsin.message_manager.subscribing import offset_at, unsubscribe
@@ -22,18 +22,24 @@ from tocsin.model.destination import (
 )
 from tocsin.model.errors import IllegalState, InvalidDestination, ProtocolError
 from tocsin.model.limits import PAGE_ITEMS_MAX
+from tocsin.model.ranges import Range
 
 Fields = dict[str, Any]
 Result = tuple[Fields, int]
 """The reply's fields, and the LSN that must be durable before it leaves."""
 
+_NUMBER_MAX = (1 << 53) - 1
+_ABOUT_ONE = frozenset({"destination.delete", "destination.purge", "destination.show", "offset.range", "offset.at"})
+
 
 class Administration:
     """The operations, by their name in the client protocol."""
 
-    def __init__(self, directory: Directory, ledger: Ledger) -> None:
+    def __init__(self, directory: Directory, ledger: Ledger, deleted: Callable[[DestinationState], None]) -> None:
         self._directory = directory
         self._ledger = ledger
+        # Told about a destination that is gone, so that those who wait for it get an answer.
+        self._deleted = deleted
         self._operations: dict[str, Callable[[Fields], Result]] = {
             "destination.create": self._create,
             "destination.delete": self._delete,
@@ -46,6 +52,17 @@ class Administration:
             "offset.at": self._offset_at,
             "dead.resend": self._resend,
         }
+
+    def concerns(self, operation: str, fields: Fields) -> DestinationState | None:
+        """The destination whose turn it is to do it; None when it is nobody's, and can be done at once."""
+        if operation == "dead.resend":
+            return self._directory.dead_messages(self._ledger)
+        if operation == "subscription.delete":
+            found = self._durable_of(fields)
+            return found[0] if found is not None else None
+        if operation in _ABOUT_ONE:
+            return self._directory.find(_address(fields))
+        return None
 
     def run(self, operation: str, fields: Fields) -> Result:
         handler = self._operations.get(operation)
@@ -81,31 +98,34 @@ class Administration:
             raise InvalidDestination(f"{state.address} belongs to the system and can't be deleted.")
         if state.in_use():
             raise IllegalState(f"{state.address} has consumers; close them before you delete it.")
-        return {}, self._directory.delete(state, self._ledger)
+        lsn = self._directory.delete(state, self._ledger)
+        self._deleted(state)
+        return {}, lsn
 
     def _purge(self, fields: Fields) -> Result:
+        """Drops everything stored, except what is in flight or not due yet."""
         state = self._state(fields)
         if state.options.retained:
-            before = state.log.first_offset
-            dropped = state.log.next_offset - before
-            lsn = self._ledger.append(
-                RecordKind.TRIM, write_map({"destination": state.id, "before": state.log.next_offset})
-            )
-            state.lsn = lsn
-            state.apply_trim(state.log.next_offset, self._ledger)
-            return {"messages": dropped}, lsn
+            return self._purge_retained(state)
         messages = 0
         lsn = 0
         for view in state.views.values():
-            ranges = view.free(max(view.start, state.log.first_offset), state.log.next_offset)
-            for entry in view.drop_set_aside(0, state.log.next_offset):
-                ranges.append((entry.start, entry.end))
+            ranges = _undelivered(state, view)
             messages = max(messages, sum(end - start for start, end in ranges))
             lsn = max(lsn, finish(state, view, ranges, self._ledger))
         return {"messages": messages}, lsn
 
+    def _purge_retained(self, state: DestinationState) -> Result:
+        before = state.log.next_offset
+        messages = before - state.log.first_offset
+        lsn = self._ledger.append(RecordKind.TRIM, write_map({"destination": state.id, "before": before}))
+        state.lsn = lsn
+        state.apply_trim(before, self._ledger)
+        self._ledger.drop_stream(DropStream(state.id, before), lsn)
+        return {"messages": messages}, lsn
+
     def _list(self, fields: Fields) -> Result:
-        limit = min(max(1, int(fields.get("limit") or PAGE_ITEMS_MAX)), PAGE_ITEMS_MAX)
+        limit = min(max(1, _number(fields, "limit", PAGE_ITEMS_MAX)), PAGE_ITEMS_MAX)
         states, more = self._directory.page(str(fields.get("prefix") or ""), str(fields.get("after") or ""), limit)
         return {"destinations": [_summary(state) for state in states], "more": more}, 0
 
@@ -119,9 +139,8 @@ class Administration:
         return details, 0
 
     def _unsubscribe(self, fields: Fields) -> Result:
-        name, client_id = fields["subscription"], fields.get("client_id")
-        # J81: an unshared one of this client first, then a shared one without client id.
-        found = self._directory.durable.get((client_id, name)) or self._directory.durable.get((None, name))
+        found = self._durable_of(fields)
+        name = fields["subscription"]
         if found is None:
             raise InvalidDestination(f"There is no durable subscription {name!r} of this client.")
         state, view = found
@@ -131,21 +150,30 @@ class Administration:
             )
         return {}, unsubscribe(self._directory, state, view, self._ledger)
 
+    def _durable_of(self, fields: Fields) -> tuple[DestinationState, View] | None:
+        """J81: an unshared one of this client first, then a shared one without client id."""
+        name, client_id = _text(fields, "subscription"), fields.get("client_id")
+        return self._directory.durable.get((client_id, name)) or self._directory.durable.get((None, name))
+
     def _offset_range(self, fields: Fields) -> Result:
         state = self._state(fields)
         return {"earliest": state.log.first_offset, "latest": state.visible_end}, 0
 
     def _offset_at(self, fields: Fields) -> Result:
-        return {"offset": offset_at(self._state(fields), int(fields["time_ms"]))}, 0
+        state = self._state(fields)
+        return {"offset": min(offset_at(state, _number(fields, "time_ms", 0)), state.visible_end)}, 0
 
     def _resend(self, fields: Fields) -> Result:
         state = self._directory.find(Destination(Kind.QUEUE, DEAD_MESSAGES))
         view = state.views[QUEUE_VIEW]
         messages = 0
-        for start, end in fields["offsets"]:
+        for start, end in _pairs(fields, "offsets"):
+            start, end = max(start, state.log.first_offset), min(end, state.visible_end)
+            if start >= end:
+                continue
             for entry in view.drop_set_aside(start, end):
                 messages += self._queue_resend(state, view, entry.start, entry.end)
-            for low, high in view.free(max(start, state.log.first_offset), min(end, state.visible_end)):
+            for low, high in view.free(start, end):
                 messages += self._queue_resend(state, view, low, high)
         return {"messages": messages}, 0
 
@@ -155,20 +183,61 @@ class Administration:
         return end - start
 
 
+def _undelivered(state: DestinationState, view: View) -> list[Range]:
+    """Takes everything out of a view that is not in flight: fresh, set aside, or on its way to be buried."""
+    ranges = view.free(max(view.start, state.log.first_offset), state.log.next_offset)
+    ranges += [(entry.start, entry.end) for entry in view.drop_set_aside(0, state.log.next_offset)]
+    for removal in [removal for removal in state.removals if removal.view is view]:
+        view.set_aside.remove(removal.start, removal.end)
+        ranges.append((removal.start, removal.end))
+        state.removals.remove(removal)
+    return ranges
+
+
 def _address(fields: Fields) -> Destination:
-    address = parse_destination(str(fields.get("destination", "")))
+    address = parse_destination(_text(fields, "destination"))
     check_name(address.name)
     return address
 
 
+def _text(fields: Fields, name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise ProtocolError(f"The field {name!r} of a request must be a text.")
+    return value
+
+
+def _number(fields: Fields, name: str, default: int) -> int:
+    value = fields.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _NUMBER_MAX:
+        raise ProtocolError(f"The field {name!r} of a request must be a number from 0 to {_NUMBER_MAX}.")
+    return value
+
+
+def _pairs(fields: Fields, name: str) -> list[Range]:
+    pairs = fields.get(name)
+    if not isinstance(pairs, list):
+        raise ProtocolError(f"The field {name!r} of a request must be a list of offset ranges.")
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(each, int) for each in pair):
+            raise ProtocolError(f"The field {name!r} of a request must be a list of offset ranges.")
+    return [(start, end) for start, end in pairs]
+
+
 def _options(fields: Fields, defaults: Options, address: Destination) -> Options:
-    options = Options(**{name: fields.get(name, default) for name, default in defaults.fields().items()})
+    retained = fields.get("retained", defaults.retained)
+    if not isinstance(retained, bool):
+        raise ProtocolError("The field 'retained' of a request must be true or false.")
+    numbers = {
+        name: _number(fields, name, default) for name, default in defaults.fields().items() if name != "retained"
+    }
+    options = Options(retained=retained, **numbers)
     if options.retained and address.kind is not Kind.TOPIC:
         raise InvalidDestination("Only topics can be retained; a queue keeps its messages until they are consumed.")
     if (options.max_age_ms or options.max_bytes) and not options.retained:
         raise InvalidDestination("A largest age or size needs a retained topic.")
-    if min(options.max_age_ms, options.max_bytes, options.redelivery_limit, options.backoff_ms) < 0:
-        raise InvalidDestination("Options of a destination must not be negative.")
     return options
 
 

@@ -12,7 +12,7 @@ from tocsin.message_manager.grouping import leave_groups
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.locks import Lock
 from tocsin.message_manager.selector import compile_selector
-from tocsin.message_manager.settlement import count_attempt, put_back
+from tocsin.message_manager.settlement import count_attempt, give_back, put_back
 from tocsin.message_manager.subscribing import start_offset, unsubscribe, view_for
 from tocsin.message_manager.view import View
 from tocsin.model.destination import Kind
@@ -66,7 +66,7 @@ def _start_browse(state: DestinationState, consumer: Consumer) -> None:
     state.readers.append(consumer)
 
 
-def resume(attachment: Attachment, origin: str, opened: OpenConsumer, ledger: Ledger) -> list[Range]:
+def resume(attachment: Attachment, origin: str, opened: OpenConsumer, lease: float, ledger: Ledger) -> list[Range]:
     """The client is back: it keeps what it holds, if it still can; what was lost on the way is offered again."""
     consumer, state, view = attachment.consumer, attachment.state, attachment.view
     consumer.origin = origin
@@ -74,13 +74,15 @@ def resume(attachment: Attachment, origin: str, opened: OpenConsumer, ledger: Le
     consumer.messages_allowed, consumer.bytes_allowed = opened.messages, opened.bytes
     consumer.messages_sent = consumer.bytes_sent = 0
     if view is None:
+        if consumer.mode == "replay" and opened.start:
+            # What was sent and did not arrive is sent again: the client says where to go on.
+            consumer.position = start_offset(state, opened.start)
         return []
     held = RangeSet(opened.held or [])
-    lost = view.locks.take_owner(consumer.key)
     kept = RangeSet()
-    for lock in lost:
+    for lock in view.locks.take_owner(consumer.key):
         for start, end in held.within(lock.start, lock.end):
-            view.locks.add(Lock(start, end, lock.owner, lock.count, lock.deadline))
+            view.locks.add(Lock(start, end, lock.owner, lock.count, ledger.now + lease))
             kept.add(start, end)
         gone = [Lock(start, end, lock.owner, lock.count, 0) for start, end in held.missing(lock.start, lock.end)]
         put_back(state, view, gone, ledger)
@@ -89,14 +91,18 @@ def resume(attachment: Attachment, origin: str, opened: OpenConsumer, ledger: Le
 
 
 def claim_held(attachment: Attachment, held: list[Range], lease: float, ledger: Ledger) -> list[Range]:
-    """After a restart nobody has locks: a client that still holds messages gets them back, unless others were faster."""
+    """After a restart nobody has locks: a client that still holds messages gets them back, unless others were faster.
+
+    Only for messages that were there when the server came up: a non-persistent message may be delivered and lost, and
+    then its offset belongs to another message, which the client has never seen.
+    """
     consumer, state, view = attachment.consumer, attachment.state, attachment.view
     if view is None:
         return []
     kept = RangeSet()
     deadline = ledger.now + lease
     for start, end in held:
-        for _, (low, high) in state.rows_in(start, min(end, state.visible_end)):
+        for _, (low, high) in state.rows_in(start, min(end, state.recovered_end)):
             for returned in view.drop_set_aside(low, high):
                 view.locks.add(Lock(returned.start, returned.end, consumer.key, returned.attempts + 1, deadline))
                 kept.add(returned.start, returned.end)
@@ -121,8 +127,10 @@ def detach(directory: Directory, attachment: Attachment, counted: bool, ledger: 
         lsn = count_attempt(state, view, taken, "The consumer's session ended.", 0, ledger)
     else:
         put_back(state, view, taken, ledger)
-    leave_groups(view, consumer, 0, ledger.now)
     view.consumers.remove(consumer)
+    for start, end in leave_groups(view, consumer):
+        view.set_aside.remove(start, end)
+        give_back(state, view, start, end, 0, 0.0, ledger)
     if not view.durable and not view.consumers:
         unsubscribe(directory, state, view, ledger)
     return lsn

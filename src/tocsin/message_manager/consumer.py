@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from tocsin.cluster.commands import ConsumerKey, OpenConsumer
+from tocsin.message_manager.filtering import matching
 from tocsin.message_manager.selector import Selector
-from tocsin.model.ranges import Range
+from tocsin.model.batch import Block
+from tocsin.model.ranges import Range, RangeSet, subtract
+
+ReadyKey = tuple[int, int]
+"""(minus priority, offset): the order in which returned messages are handed out."""
+EVERYTHING: ReadyKey = (-10, 0)
+"""Before the first of them."""
 
 
 class Consumer:
     """Consumes from a view, or only reads the log when it has none (browse and replay)."""
 
     __slots__ = (
-        "browse_end", "bytes_allowed", "bytes_sent", "client_id", "connection", "cursors", "key",
-        "last_match", "messages_allowed", "messages_sent", "mode", "opened_lsn", "origin", "paused", "position", "reserved",
-        "selector", "settled_lsn",
+        "_match", "browse_end", "bytes_allowed", "bytes_sent", "client_id", "connection", "cursors", "key", "looked",
+        "messages_allowed", "messages_sent", "mode", "opened_lsn", "origin", "paused", "position", "reserved",
+        "reserved_messages", "selector", "settled_lsn",
     )  # fmt: skip
 
     def __init__(self, origin: str, opened: OpenConsumer, selector: Selector | None) -> None:
@@ -25,16 +34,19 @@ class Consumer:
         self.selector = selector
         # A consumer with a selector skips messages, so it looks with cursors of its own.
         self.cursors: list[int] | None = None
-        # Rows that the selector was last asked about: (lsn, matching ranges within the row).
-        self.last_match: tuple[int, list[Range]] = (-1, [])
+        # Returned messages before this key are not for this consumer.
+        self.looked: ReadyKey = EVERYTHING
+        # The row that the selector was last asked about: its LSN, and the offsets that match.
+        self._match: tuple[int, RangeSet] = (-1, RangeSet())
         # Offsets of message groups that belong to this consumer, found while another one looked.
-        self.reserved: list[Range] = []
+        self.reserved: deque[Range] = deque()
+        self.reserved_messages = 0
         self.messages_allowed = opened.messages
         self.bytes_allowed = opened.bytes
         self.messages_sent = 0
         self.bytes_sent = 0
         self.paused = False
-        # Records that must be durable before the consumer gets anything, and before it is told that it has settled.
+        # Records that must be durable before anything is delivered, and before its settlements are confirmed.
         self.opened_lsn = 0
         self.settled_lsn = 0
         # Browse and replay: the next offset to look at, and where browsing ends.
@@ -51,3 +63,26 @@ class Consumer:
     def sent(self, messages: int, size: int) -> None:
         self.messages_sent += messages
         self.bytes_sent += size
+
+    def matches(self, lsn: int, first: int, block: Block) -> RangeSet:
+        """The offsets of a row that the selector wants; asked often for one row, so the last answer is kept."""
+        assert self.selector is not None
+        if self._match[0] != lsn:
+            found = RangeSet((first + low, first + high) for low, high in matching(self.selector, block))
+            self._match = (lsn, found)
+        return self._match[1]
+
+    def reserve(self, offset: int) -> None:
+        self.reserved_messages += 1
+        if self.reserved and self.reserved[-1][1] == offset:
+            self.reserved[-1] = (self.reserved[-1][0], offset + 1)
+        else:
+            self.reserved.append((offset, offset + 1))
+
+    def take_reserved(self, start: int, end: int) -> list[Range]:
+        """Takes what is reserved of a range out again."""
+        taken = [(max(start, low), min(end, high)) for low, high in self.reserved if low < end and high > start]
+        if taken:
+            self.reserved = deque(part for each in self.reserved for part in subtract([each], taken))
+            self.reserved_messages = sum(high - low for low, high in self.reserved)
+        return taken

@@ -1,10 +1,10 @@
-"""Batches that are not due yet. They have no offset, count as no backlog, and pin no segment of the journal: a compacted
-segment keeps just them."""
+"""Batches that are not due yet. They have no offset, count as no backlog, and pin no segment of the journal: a
+compacted segment keeps just them."""
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True, order=True)
@@ -17,43 +17,52 @@ class DelayedBatch:
     priority: int
     expiry: int
     flags: int
+    left_out: tuple[int, ...] = field(default=(), compare=False)
+    """Views that do not get it because it is their own (J82): decided when it was sent."""
 
 
 class Delayed:
-    __slots__ = ("_heap", "messages")
+    """A heap by time and a table by record. A batch that was taken out by its record leaves the heap later."""
+
+    __slots__ = ("_batches", "_heap", "messages")
 
     def __init__(self) -> None:
-        self._heap: list[DelayedBatch] = []
+        self._heap: list[tuple[int, int]] = []
+        self._batches: dict[int, DelayedBatch] = {}
         self.messages = 0
 
     def add(self, batch: DelayedBatch) -> None:
-        heapq.heappush(self._heap, batch)
+        heapq.heappush(self._heap, (batch.due_ms, batch.lsn))
+        self._batches[batch.lsn] = batch
         self.messages += batch.count
 
-    def next_due(self, now_ms: int) -> DelayedBatch | None:
-        """Takes out the next batch whose time has come."""
-        if not self._heap or self._heap[0].due_ms > now_ms:
-            return None
-        batch = heapq.heappop(self._heap)
-        self.messages -= batch.count
+    def is_due(self, now_ms: int) -> bool:
+        earliest = self.earliest_ms()
+        return earliest is not None and earliest <= now_ms
+
+    def pop(self) -> DelayedBatch:
+        """Takes out the batch that is due first."""
+        assert self.earliest_ms() is not None
+        batch = self.remove(self._heap[0][1])
+        assert batch is not None
         return batch
 
     def remove(self, lsn: int) -> DelayedBatch | None:
         """Takes a batch out by its record, as replay does."""
-        for index, batch in enumerate(self._heap):
-            if batch.lsn == lsn:
-                del self._heap[index]
-                heapq.heapify(self._heap)
-                self.messages -= batch.count
-                return batch
-        return None
+        batch = self._batches.pop(lsn, None)
+        if batch is not None:
+            self.messages -= batch.count
+        return batch
 
     def earliest_ms(self) -> int | None:
-        return self._heap[0].due_ms if self._heap else None
+        while self._heap and self._heap[0][1] not in self._batches:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
 
     def all(self) -> list[DelayedBatch]:
-        return sorted(self._heap)
+        return sorted(self._batches.values())
 
     def clear(self) -> list[DelayedBatch]:
-        gone, self._heap, self.messages = self._heap, [], 0
+        gone = self.all()
+        self._heap, self._batches, self.messages = [], {}, 0
         return gone

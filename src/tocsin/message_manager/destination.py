@@ -11,12 +11,11 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin.cluster.commands import Command
 from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.delay import Delayed, DelayedBatch
 from tocsin.message_manager.filtering import matching
 from tocsin.message_manager.ledger import Ledger
-from tocsin.message_manager.log import VOLATILE, DestinationLog, row_flags
+from tocsin.message_manager.log import UNFILTERED, VOLATILE, DestinationLog, row_flags
 from tocsin.message_manager.producers import Producers
 from tocsin.message_manager.selector import compile_selector
 from tocsin.message_manager.view import QUEUE_VIEW, Subscription, View
@@ -73,8 +72,27 @@ class Counters:
 
 class DestinationState:
     __slots__ = (
-        "address", "commits", "connection", "counters", "delayed", "expiring", "id", "inbox", "lsn", "log",
-        "next_view", "options", "producers", "reading", "readers", "removals", "stream_end", "views", "visible_end",
+        "address",
+        "commits",
+        "connection",
+        "counters",
+        "delayed",
+        "expiring",
+        "id",
+        "inbox",
+        "log",
+        "lsn",
+        "next_view",
+        "options",
+        "producers",
+        "readers",
+        "reading",
+        "recovered_end",
+        "removals",
+        "stream_end",
+        "turn",
+        "views",
+        "visible_end",
     )  # fmt: skip
 
     def __init__(self, destination_id: int, address: Destination, options: Options, connection: bytes | None) -> None:
@@ -93,7 +111,9 @@ class DestinationState:
         self.producers = Producers()
         self.delayed = Delayed()
         self.readers: list[Consumer] = []
-        self.inbox: deque[tuple[str, Command]] = deque()
+        self.inbox: deque[tuple[str, Any]] = deque()
+        # Messages before this offset were there when the server came up.
+        self.recovered_end = 0
         # Messages before this offset are durable and may be seen; `commits` says which record moves it on.
         self.visible_end = 0
         self.commits: deque[tuple[int, int]] = deque()
@@ -102,35 +122,43 @@ class DestinationState:
         self.removals: deque[Removal] = deque()
         # Blocks of a retained topic before this offset are in its own files.
         self.stream_end = 0
+        # Views take turns at being served first.
+        self.turn = 0
         self.counters = Counters()
 
     # ---- what records describe
 
-    def apply_publish(self, lsn: int, block: Block, delayed: bool, append_time: int, seen: float, size: int) -> None:
+    def apply_publish(
+        self, lsn: int, block: Block, delayed: bool, append_time: int, seen: float, left_out: tuple[int, ...] = ()
+    ) -> None:
         """A PUBLISH record. `seen` is the time for the producer's row."""
         self.producers.stored(block, seen, lsn)
-        self.apply_store(lsn, block, delayed, append_time, size)
+        self.apply_store(lsn, block, delayed, append_time, left_out)
 
-    def apply_store(self, lsn: int, block: Block, delayed: bool, append_time: int, size: int) -> None:
+    def apply_store(
+        self, lsn: int, block: Block, delayed: bool, append_time: int, left_out: tuple[int, ...] = ()
+    ) -> None:
         """A batch arrives, from a producer or from another destination."""
         self.lsn = lsn
         flags = row_flags(block.delivery_mode, bool(block.flags & FLAG_GROUPS))
+        size, expiry = block.length, block.earliest_expiry
         if delayed:
-            self.delayed.add(
-                DelayedBatch(block.delivery_time, lsn, block.count, size, block.priority, block.earliest_expiry, flags)
-            )
+            due = block.delivery_time
+            self.delayed.add(DelayedBatch(due, lsn, block.count, size, block.priority, expiry, flags, left_out))
             return
-        self._add_row(lsn, block.count, size, block.priority, append_time, block.earliest_expiry, flags)
+        self._add_row(lsn, block.count, size, block.priority, append_time, expiry, flags)
         self._filter_new_row(block)
 
     def apply_due(self, batch: DelayedBatch, lsn: int, append_time: int) -> None:
-        """A delayed batch gets its offsets; subscriptions younger than the send never see it (J66)."""
+        """A delayed batch gets its offsets; subscriptions younger than the send never see it (J66).
+
+        Its block may be on disk by now, so selectors of subscriptions are asked when it is delivered.
+        """
         self.lsn = lsn
-        first = self._add_row(
-            batch.lsn, batch.count, batch.size, batch.priority, append_time, batch.expiry, batch.flags
-        )
+        flags = batch.flags | UNFILTERED
+        first = self._add_row(batch.lsn, batch.count, batch.size, batch.priority, append_time, batch.expiry, flags)
         for view in self.views.values():
-            if view.born > batch.lsn:
+            if view.born > batch.lsn or view.id in batch.left_out:
                 self.apply_finish(view, first, self.log.next_offset, None)
 
     def _add_row(
@@ -202,6 +230,7 @@ class DestinationState:
         for low, high in view.finished.missing(max(view.start, self.log.first_offset), self.log.next_offset):
             self.apply_finish(view, low, high, ledger)
         del self.views[view.id]
+        self.removals = deque(removal for removal in self.removals if removal.view is not view)
 
     def apply_trim(self, before: int, ledger: Ledger | None) -> None:
         """Retention drops whole rows that end at or before an offset."""

@@ -102,7 +102,7 @@ class Directory:
             for batch in state.delayed.clear():
                 ledger.release(batch.lsn)
             if state.options.retained:
-                ledger.drops.append(DropStream(state.id, None))
+                ledger.drop_stream(DropStream(state.id, None), lsn)
 
     def dead_messages(self, ledger: Ledger) -> DestinationState:
         state = self._by_name.get(DEAD_MESSAGES)

@@ -1,7 +1,7 @@
 """Which consumer with credit gets what: returned messages first, then fresh ones, higher priorities before lower ones.
 
-A step looks at a bounded number of rows and gives way; cursors remember where to go on. A row whose block is not at hand is
-asked for and waited for, without stopping other consumers.
+A step looks at a bounded number of rows and gives way; cursors remember where to go on. A row whose block is not at
+hand is asked for and waited for, without stopping other consumers.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from tocsin.message_manager.filtering import expired, matching
 from tocsin.message_manager.grouping import allowed_by_groups
 from tocsin.message_manager.ledger import Ledger, ReadBlocks
 from tocsin.message_manager.locks import Lock
-from tocsin.message_manager.log import GROUPED
+from tocsin.message_manager.log import GROUPED, UNFILTERED
 from tocsin.message_manager.storing import finish, request_reserve
 from tocsin.message_manager.view import Returned, View
 from tocsin.model.batch import Block
 from tocsin.model.editing import slice_block
-from tocsin.model.limits import READ_AHEAD_BYTES, ROWS_PER_STEP
+from tocsin.model.limits import ROWS_PER_STEP
 from tocsin.model.ranges import Range, RangeSet, subtract
 from tocsin.wire.frames import REDELIVERED
 
 _SHARE_MIN = 16
 """Competing consumers get at least this many messages at a time: finer turns cost more than they share."""
 _SLICE_BYTES = 4096
-_MATCHES_PER_ROW = 32
-"""So many messages that a selector looks at count as much as one row, in a step's budget."""
+_MESSAGES_PER_ROW = 32
+"""Looking into so many messages costs as much of a step's budget as looking at one row."""
 
 
 class Outcome(Enum):
@@ -39,7 +39,7 @@ class Outcome(Enum):
 
 
 class Step:
-    """The work budget of one step of one destination."""
+    """The work budget of one step of one destination, in rows; a row that is looked into costs more."""
 
     __slots__ = ("lease", "rows")
 
@@ -47,22 +47,33 @@ class Step:
         self.rows = rows
         self.lease = lease
 
+    def look_at(self) -> bool:
+        """Pays for one row; False when the budget is used up."""
+        self.rows -= 1
+        return self.rows >= 0
+
+    def look_into(self, block: Block) -> None:
+        """Pays for reading columns of a block."""
+        self.rows -= block.count // _MESSAGES_PER_ROW
+
 
 def dispatch(state: DestinationState, ledger: Ledger, step: Step) -> bool:
     """Hands out what can be handed out; True when there may be more to do."""
+    views = [view for view in state.views.values() if view.consumers and not view.idle]
+    if not views:
+        return False
+    state.turn += 1
+    first = state.turn % len(views)
     more = False
-    for view in list(state.views.values()):
-        if view.consumers and not view.idle:
-            more |= _dispatch_view(state, view, ledger, step)
+    for view in views[first:] + views[:first]:
+        more |= _dispatch_view(state, view, ledger, step)
     return more
 
 
 def _dispatch_view(state: DestinationState, view: View, ledger: Ledger, step: Step) -> bool:
     idle = True
     while True:
-        able = [
-            consumer for consumer in view.consumers if consumer.credit > 0 and consumer.opened_lsn <= ledger.committed
-        ]
+        able = [each for each in view.consumers if each.credit > 0 and each.opened_lsn <= ledger.committed]
         if not able:
             return False
         view.turn += 1
@@ -87,46 +98,54 @@ def _serve(state: DestinationState, view: View, consumer: Consumer, rivals: int,
     if outcome is not Outcome.NOTHING:
         return outcome
     if consumer.reserved:
-        outcome = _serve_reserved(state, view, consumer, ledger, step)
-        if outcome is not Outcome.NOTHING:
-            return outcome
+        return _serve_reserved(state, view, consumer, ledger, step)
     return _serve_fresh(state, view, consumer, rivals, ledger, step)
 
 
 def _serve_returned(state: DestinationState, view: View, consumer: Consumer, ledger: Ledger, step: Step) -> Outcome:
-    for entry in view.ready:
-        step.rows -= 1
-        if step.rows < 0:
+    """Messages that came back. `looked` remembers how far the list holds nothing for this consumer."""
+    index = view.ready_from(consumer.looked) if view.ready else 0
+    while index < len(view.ready):
+        entry = view.ready[index]
+        if not step.look_at():
             return Outcome.TIRED
         row = state.log.row_at(entry.start)
         block = fetch(state, row, ledger)
         if block is None:
             return Outcome.WAITING
         if _expire(state, row, block, ledger):
-            return Outcome.DELIVERED  # The lists have changed: look again.
-        ranges = _wanted(state, view, consumer, row, block, [(entry.start, entry.end)], ledger)
-        if not ranges:
-            continue
-        ranges = _at_most(ranges, consumer.credit)
-        for start, end in ranges:
-            view.drop_set_aside(start, end)
-        flag = REDELIVERED if entry.attempts or entry.start < view.suspect_below else 0
-        _deliver(state, view, consumer, row, block, ranges, entry.attempts, flag, ledger, step)
-        return Outcome.DELIVERED
+            return Outcome.DELIVERED  # The list has changed: look again.
+        ranges, whole = _wanted(state, view, consumer, row, block, [(entry.start, entry.end)], ledger, step)
+        if index >= len(view.ready) or view.ready[index] is not entry:
+            return Outcome.DELIVERED  # The subscription's selector has taken some out: look again.
+        if ranges:
+            ranges = _at_most(ranges, consumer.credit)
+            view.take_ready(index, ranges)
+            flag = REDELIVERED if entry.attempts or entry.start < view.suspect_below else 0
+            _deliver(state, view, consumer, row, block, ranges, entry.attempts, flag, ledger, step)
+            return Outcome.DELIVERED
+        if not whole:
+            break
+        consumer.looked = (entry.order, entry.start + 1)
+        index += 1
     return Outcome.NOTHING
 
 
 def _serve_reserved(state: DestinationState, view: View, consumer: Consumer, ledger: Ledger, step: Step) -> Outcome:
     """Messages of this consumer's groups that were found before."""
+    if not step.look_at():
+        return Outcome.TIRED
     start, end = consumer.reserved[0]
     row = state.log.row_at(start)
     end = min(end, state.log.span(row)[1])
     block = fetch(state, row, ledger)
     if block is None:
         return Outcome.WAITING
+    if _expire(state, row, block, ledger):
+        return Outcome.DELIVERED
     ranges = _at_most([(start, end)], consumer.credit)
     view.set_aside.remove(*ranges[0])
-    consumer.reserved = subtract(consumer.reserved, ranges)
+    consumer.take_reserved(*ranges[0])
     _deliver(state, view, consumer, row, block, ranges, 0, _suspicion(view, start), ledger, step)
     return Outcome.DELIVERED
 
@@ -146,8 +165,7 @@ def _serve_fresh(
                 cursors[priority] = log.end
                 break
             cursors[priority] = row
-            step.rows -= 1
-            if step.rows < 0:
+            if not step.look_at():
                 return Outcome.TIRED
             first, end = log.span(row)
             if first >= state.visible_end:
@@ -156,7 +174,7 @@ def _serve_fresh(
                 request_reserve(state, view, ledger)
                 return Outcome.WAITING
             outcome = _serve_row(state, view, consumer, row, rivals, ledger, step)
-            if outcome is not Outcome.NOTHING:
+            if outcome is not None:
                 return outcome
             row += 1
     return Outcome.NOTHING
@@ -164,20 +182,20 @@ def _serve_fresh(
 
 def _serve_row(
     state: DestinationState, view: View, consumer: Consumer, row: int, rivals: int, ledger: Ledger, step: Step
-) -> Outcome:
+) -> Outcome | None:
+    """None when this row has nothing more for the consumers of this cursor."""
     free = view.free(*state.log.span(row))
     if not free:
-        return Outcome.NOTHING
+        return None
     block = fetch(state, row, ledger)
     if block is None:
         return Outcome.WAITING
     if _expire(state, row, block, ledger):
-        free = view.free(*state.log.span(row))
-    if consumer.selector is not None:
-        step.rows -= block.count // _MATCHES_PER_ROW
-    ranges = _wanted(state, view, consumer, row, block, free, ledger)
+        return Outcome.DELIVERED  # The row may even be gone: look again.
+    ranges, whole = _wanted(state, view, consumer, row, block, free, ledger, step)
     if not ranges:
-        return Outcome.NOTHING
+        # The messages of a group that its owner has no room for are passed by nobody: its order would break.
+        return None if whole else Outcome.NOTHING
     share = consumer.credit
     if rivals > 1:
         share = min(share, max(_SHARE_MIN, block.count // rivals))
@@ -191,34 +209,41 @@ def _suspicion(view: View, offset: int) -> int:
 
 
 def _wanted(
-    state: DestinationState,
-    view: View,
-    consumer: Consumer,
-    row: int,
-    block: Block,
-    ranges: list[Range],
-    ledger: Ledger,
-) -> list[Range]:
-    """What of the ranges this consumer may have: selector, then groups."""
-    first = state.log.span(row)[0]
-    if view.selector is not None and first < view.filtered_from:
-        wanted = [(first + low, first + high) for low, high in matching(view.selector, block)]
-        finish(state, view, subtract(ranges, wanted), ledger)
-        ranges = _common(ranges, wanted)
+    state: DestinationState, view: View, consumer: Consumer, row: int, block: Block, ranges: list[Range],
+    ledger: Ledger, step: Step,
+) -> tuple[list[Range], bool]:  # fmt: skip
+    """What of the ranges this consumer may have (selector, then groups), and whether all of them were looked at."""
+    log = state.log
+    first, flags, lsn = log.span(row)[0], log.flags[row - log.base], log.lsns[row - log.base]
+    if view.subscription is not None and (first < view.filtered_from or flags & UNFILTERED):
+        step.look_into(block)
+        wanted = _wanted_by_subscription(view, block, first)
+        unwanted = subtract(ranges, wanted)
+        for start, end in unwanted:
+            view.drop_set_aside(start, end)
+        finish(state, view, unwanted, ledger)
+        ranges = _common(ranges, RangeSet(wanted))
     if consumer.selector is not None:
-        lsn = state.log.lsns[row - state.log.base]
-        if consumer.last_match[0] != lsn:
-            found = [(first + low, first + high) for low, high in matching(consumer.selector, block)]
-            consumer.last_match = (lsn, found)
-        ranges = _common(ranges, consumer.last_match[1])
-    if ranges and state.log.flags[row - state.log.base] & GROUPED:
-        ranges = allowed_by_groups(view, consumer, block, first, ranges)
-    return ranges
+        step.look_into(block)
+        ranges = _common(ranges, consumer.matches(lsn, first, block))
+    if ranges and flags & GROUPED:
+        step.look_into(block)
+        return allowed_by_groups(view, consumer, block, lsn, first, ranges)
+    return ranges, True
 
 
-def _common(ranges: list[Range], others: list[Range]) -> list[Range]:
-    known = RangeSet(others)
-    return [part for start, end in ranges for part in known.within(start, end)]
+def _wanted_by_subscription(view: View, block: Block, first: int) -> list[Range]:
+    """Of a row from before the subscription, or one that was delayed: nobody has asked its selector yet."""
+    known = view.subscription
+    if known is not None and known.no_local and view.connection == block.connection_id:
+        return []
+    if view.selector is None:
+        return [(first, first + block.count)]
+    return [(first + low, first + high) for low, high in matching(view.selector, block)]
+
+
+def _common(ranges: list[Range], others: RangeSet) -> list[Range]:
+    return [part for start, end in ranges for part in others.within(start, end)]
 
 
 def _at_most(ranges: list[Range], limit: int) -> list[Range]:
@@ -269,22 +294,19 @@ def send(
 def fetch(state: DestinationState, row: int, ledger: Ledger) -> Block | None:
     """The row's block when it is at hand; otherwise it and its neighbours are asked for."""
     log = state.log
-    block = ledger.block(log.lsns[row - log.base])
-    if block is not None:
+    place = row - log.base
+    block = ledger.block(log.lsns[place])
+    if block is not None or log.lsns[place] in state.reading or log.lsns[place] > ledger.committed:
         return block
-    if log.lsns[row - log.base] in state.reading:
-        return None
-    lsns: list[int] = []
-    firsts: list[int] = []
-    size = 0
-    for index in range(row - log.base, len(log)):
+    lsns, firsts, size = [log.lsns[place]], [log.firsts[place]], log.sizes[place]
+    for index in range(place + 1, min(len(log), place + ROWS_PER_STEP)):
         lsn = log.lsns[index]
-        if size > READ_AHEAD_BYTES or lsn > ledger.committed or (lsns and ledger.block(lsn) is not None):
+        size += log.sizes[index]
+        if size > ledger.read_ahead_bytes or lsn > ledger.committed or ledger.block(lsn) is not None:
             break
-        if log.needed[index] or state.options.retained:
+        if lsn not in state.reading and (log.needed[index] or state.options.retained):
             lsns.append(lsn)
             firsts.append(log.firsts[index])
-            size += log.sizes[index]
     state.reading.update(lsns)
     ledger.reads.append(ReadBlocks(state.id, lsns, firsts))
     return None
@@ -296,24 +318,30 @@ def _expire(state: DestinationState, row: int, block: Block, ledger: Ledger) -> 
     expiry = state.log.expiries[index]
     if not expiry or expiry > ledger.now_ms:
         return False
-    return expire_row(state, row, block, ledger)
+    return expire_row(state, row, block, ledger)[0]
 
 
-def expire_row(state: DestinationState, row: int, block: Block, ledger: Ledger) -> bool:
+def expire_row(state: DestinationState, row: int, block: Block, ledger: Ledger) -> tuple[bool, int]:
+    """Takes out what has expired, except what is in flight: for that the row's mark stays until it comes back.
+
+    Returns whether there was any, and when the next message of the row expires (0: none does).
+    """
     gone, earliest = expired(block, ledger.now_ms)
-    state.log.expiries[row - state.log.base] = earliest
     first = state.log.span(row)[0]
+    spans = [(first + low, first + high) for low, high in gone]
+    views = list(state.views.values())
+    if not any(view.locks.overlapping(start, end) for view in views for start, end in spans):
+        state.log.expiries[row - state.log.base] = earliest
     found = False
-    for view in list(state.views.values()):
-        for low, high in gone:
-            start, end = first + low, first + high
+    for view in views:
+        for start, end in spans:
             for returned in view.drop_set_aside(start, end):
                 found = True
                 _retire(state, view, returned, ledger)
             for free_start, free_end in view.free(start, end):
                 found = True
                 _retire(state, view, Returned(0, free_start, free_end, 0), ledger)
-    return found
+    return found, earliest
 
 
 def _retire(state: DestinationState, view: View, returned: Returned, ledger: Ledger) -> None:

@@ -1,29 +1,38 @@
-"""Message groups (JMSXGroupID): all messages of a group go to one consumer, in order, as long as it is there."""
+"""Message groups (JMSXGroupID): all messages of a group go to one consumer, in order, as long as it is there.
+
+A consumer that finds messages of another one's groups reserves them for it, up to a bound; behind that bound everybody
+waits, so that the order within the groups stays. A consumer whose selector does not want a message can't own it.
+"""
 
 from __future__ import annotations
 
 from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.filtering import groups_of
-from tocsin.message_manager.view import Returned, View
+from tocsin.message_manager.view import View
 from tocsin.model.batch import Block
 from tocsin.model.limits import GROUP_RESERVED_MESSAGES_MAX, GROUPS_PER_VIEW_MAX
 from tocsin.model.ranges import Range, RangeSet
 
 
-def allowed_by_groups(view: View, consumer: Consumer, block: Block, first: int, ranges: list[Range]) -> list[Range]:
-    """The messages that this consumer may have. Those of other consumers' groups are reserved for them."""
+def allowed_by_groups(
+    view: View, consumer: Consumer, block: Block, lsn: int, first: int, ranges: list[Range]
+) -> tuple[list[Range], bool]:
+    """The messages that this consumer may have, and whether all of the ranges have been looked at."""
     groups = groups_of(block)
     mine = RangeSet()
     for start, end in ranges:
         for offset in range(start, end):
             group = groups[offset - first]
             owner = consumer if group is None else _owner(view, consumer, group)
-            if owner is consumer:
+            if owner is consumer or (owner is not None and not _wants(owner, offset, lsn, first, block)):
                 mine.add(offset, offset + 1)
             elif owner is None or not _reserve(view, owner, offset):
-                # The other consumer has enough waiting: everybody else waits behind it, in order.
-                return list(mine)
-    return list(mine)
+                return list(mine), False
+    return list(mine), True
+
+
+def _wants(owner: Consumer, offset: int, lsn: int, first: int, block: Block) -> bool:
+    return owner.selector is None or offset in owner.matches(lsn, first, block)
 
 
 def _owner(view: View, consumer: Consumer, group: str) -> Consumer | None:
@@ -37,10 +46,11 @@ def _owner(view: View, consumer: Consumer, group: str) -> Consumer | None:
 
 def _forget_idle_group(view: View) -> bool:
     """A group whose owner has nothing in flight may move without breaking its order."""
-    busy = {lock.owner for owner in set(view.groups.values()) for lock in view.locks.of(owner.key)}
+    busy = {lock.owner for lock in view.locks}
     for group, owner in view.groups.items():
         if owner.key not in busy and not owner.reserved:
             del view.groups[group]
+            view.look_again()
             return True
     return False
 
@@ -48,20 +58,19 @@ def _forget_idle_group(view: View) -> bool:
 def _reserve(view: View, owner: Consumer, offset: int) -> bool:
     if offset in view.set_aside:
         return True  # It came back once and waits for its owner already.
-    if sum(end - start for start, end in owner.reserved) >= GROUP_RESERVED_MESSAGES_MAX:
+    if owner.reserved_messages >= GROUP_RESERVED_MESSAGES_MAX:
         return False
     view.set_aside.add(offset, offset + 1)
-    if owner.reserved and owner.reserved[-1][1] == offset:
-        owner.reserved[-1] = (owner.reserved[-1][0], offset + 1)
-    else:
-        owner.reserved.append((offset, offset + 1))
+    owner.reserve(offset)
     return True
 
 
-def leave_groups(view: View, consumer: Consumer, order: int, now: float) -> None:
-    """A consumer goes: its groups may go to others, with what was reserved for it."""
+def leave_groups(view: View, consumer: Consumer) -> list[Range]:
+    """A consumer goes: its groups may go to others. Returns what was reserved for it, which has to be put back."""
     for group in [group for group, owner in view.groups.items() if owner is consumer]:
         del view.groups[group]
-    for start, end in consumer.reserved:
-        view.put_back(Returned(order, start, end, 0), now, now)
-    consumer.reserved = []
+    reserved = list(consumer.reserved)
+    consumer.reserved.clear()
+    consumer.reserved_messages = 0
+    view.look_again()
+    return reserved

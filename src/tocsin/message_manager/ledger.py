@@ -15,6 +15,7 @@ from tocsin.message_manager.cache import BlockCache
 from tocsin.message_manager.records import RecordKind
 from tocsin.model.batch import Block
 from tocsin.model.identity import Lsn
+from tocsin.model.limits import READ_AHEAD_BYTES
 from tocsin.model.values import Bytes
 
 
@@ -37,7 +38,8 @@ class DropStream:
 
 class Ledger:
     __slots__ = (
-        "_waiting", "cache", "committed", "copies", "drops", "journal", "now", "now_ms", "out", "reads",
+        "_dropping", "_waiting", "cache", "committed", "copies", "drops", "journal", "now", "now_ms", "out",
+        "read_ahead_bytes", "reads",
     )  # fmt: skip
 
     def __init__(self, journal: Journal, cache_bytes: int) -> None:
@@ -50,7 +52,10 @@ class Ledger:
         self.out: list[tuple[str, Reply]] = []
         self.reads: list[ReadBlocks] = []
         self.drops: list[DropStream] = []
+        # Reading more ahead than the cache can hold would throw out what was asked for.
+        self.read_ahead_bytes = min(READ_AHEAD_BYTES, cache_bytes // 4)
         self._waiting: deque[tuple[int, str, Reply]] = deque()
+        self._dropping: deque[tuple[int, DropStream]] = deque()
 
     def clock(self, now: float, wall: float) -> None:
         """Takes the time for all that is decided until the next call; time never goes back."""
@@ -73,6 +78,20 @@ class Ledger:
         while waiting and waiting[0][0] <= lsn:
             _, origin, reply = waiting.popleft()
             self.out.append((origin, reply))
+        while self._dropping and self._dropping[0][0] <= lsn:
+            self.drops.append(self._dropping.popleft()[1])
+
+    def drop_stream(self, drop: DropStream, lsn: int) -> None:
+        """Files go only when the record that says so is durable: before that, a restart would still look for them."""
+        if lsn <= self.committed:
+            self.drops.append(drop)
+        else:
+            self._dropping.append((lsn, drop))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the journal takes more; work that is nobody's command waits otherwise."""
+        return self.journal.pending_bytes() < self.journal.pending_limit
 
     def last_lsn(self) -> int:
         return int(self.journal.last_lsn)

@@ -1,4 +1,7 @@
-"""Messages in flight: sorted intervals of (consumer, delivery count, lease deadline). State per message exists only here."""
+"""Messages in flight: sorted intervals of (consumer, delivery count, lease deadline).
+
+State per message exists only here.
+"""
 
 from __future__ import annotations
 

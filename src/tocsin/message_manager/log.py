@@ -1,7 +1,8 @@
 """The stored batches of one destination: one row in typed arrays each, never an object, also for batches of one.
 
-A row covers the offsets from its first up to the next row's first; rows are dense, so counts are not stored. Row numbers rise for
-the life of the destination; rows leave at the front, when every view has finished them (or retention says so).
+A row covers the offsets from its first up to the next row's first; rows are dense, so counts are not stored. Row
+numbers rise for the life of the destination; rows leave at the front, when every view has finished them (or retention
+says so).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ VOLATILE = 1
 """Row flag: non-persistent messages, gone after a restart."""
 GROUPED = 2
 """Row flag: some message belongs to a message group."""
+UNFILTERED = 4
+"""Row flag: selectors of subscriptions have not been asked about it yet."""
 
 
 class DestinationLog:

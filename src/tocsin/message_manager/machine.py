@@ -1,8 +1,9 @@
 """The message manager: commands of client managers in, answers and disk work out.
 
-Every destination is its own flow of control: a bounded inbox, served round-robin with a work budget, so a slow one (a long
-scan, a cold read) never stalls another. The machine has no clock and does no I/O: times are arguments, journal records are
-queued in the journal's facade, cold reads leave as effects.
+Every destination is its own flow of control: an inbox, served round-robin with a work budget, so a slow one (a long
+scan, a cold read) never stalls another. The machine has no clock and does no I/O: times are arguments, journal records
+are queued in the journal's facade, cold reads leave as effects. `congested` bounds the inboxes: who brings commands
+stops reading while it is set.
 """
 
 from __future__ import annotations
@@ -45,10 +46,15 @@ from tocsin.message_manager.removals import process_removals
 from tocsin.message_manager.settlement import settle
 from tocsin.message_manager.storing import committed, publish, release_due
 from tocsin.message_manager.timers import next_wake, on_time
+from tocsin.message_manager.view import View
 from tocsin.model.batch import Block
+from tocsin.model.destination import Destination
 from tocsin.model.errors import IllegalState, InvalidDestination, TocsinError
-from tocsin.model.limits import CACHE_BYTES_DEFAULT, COMMANDS_PER_TURN, LEASE_SECONDS
+from tocsin.model.limits import CACHE_BYTES_DEFAULT, COMMANDS_PER_TURN, INBOX_COMMANDS_MAX, LEASE_SECONDS, ROWS_PER_STEP
 from tocsin.model.values import Bytes
+
+_STEPS_PER_RUN = 2
+"""How many full steps one run does; turns that find little to do are as good as free."""
 
 
 @dataclass(slots=True)
@@ -72,7 +78,6 @@ class _Countdown:
     origin: str
     request: int
     left: int
-    lsn: int = 0
 
 
 class MessageManager:
@@ -82,13 +87,19 @@ class MessageManager:
         self.settings = settings
         self.ledger = Ledger(journal, settings.cache_bytes)
         self.directory = Directory(settings.defaults)
-        self._administration = Administration(self.directory, self.ledger)
+        self._administration = Administration(self.directory, self.ledger, self._empty_inbox)
         self._attachments: dict[ConsumerKey, Attachment] = {}
+        # Consumers whose opening waits in an inbox: what comes behind it goes to the same place.
+        self._opening: dict[ConsumerKey, DestinationState] = {}
         # Destinations that a session has producers or consumers at.
         self._sessions: dict[bytes, set[int]] = {}
         self._ready: deque[int] = deque()
         self._in_ready: set[int] = set()
         self._uncommitted: deque[tuple[int, int]] = deque()
+        # Commands that wait because the journal has no room, and destinations that stopped in the middle of theirs.
+        self._backlog: deque[tuple[str, Command]] = deque()
+        self._stalled: set[int] = set()
+        self._queued = 0
         self._wakes: list[tuple[float, int]] = []
         self._wake_of: dict[int, float] = {}
 
@@ -97,10 +108,21 @@ class MessageManager:
     def handle(self, origin: str, command: Command, now: float, wall: float) -> None:
         """Takes a command in; `run` does the work."""
         self.ledger.clock(now, wall)
+        if self._backlog or not self.ledger.has_room:
+            self._backlog.append((origin, command))
+        else:
+            self._take(origin, command)
+
+    def _take(self, origin: str, command: Command) -> None:
         try:
             self._route(origin, command)
         except TocsinError as error:
             self._refuse(origin, command, error)
+
+    @property
+    def congested(self) -> bool:
+        """More commands wait than should: whoever brings them had better stop reading for a while."""
+        return len(self._backlog) + self._queued > INBOX_COMMANDS_MAX
 
     def durable(self, now: float, wall: float) -> None:
         """Journal records have reached the disk."""
@@ -109,16 +131,24 @@ class MessageManager:
         self.ledger.durable(lsn)
         while self._uncommitted and self._uncommitted[0][0] <= lsn:
             self._wake(self._uncommitted.popleft()[1])
+        stalled, self._stalled = self._stalled, set()
+        for destination in stalled:
+            self._wake(destination)
 
     def resume(self) -> None:
         """After recovery: look at every destination once, for what is due."""
         for state in self.directory:
+            for view in state.views.values():
+                if view.suspect_below > state.log.next_offset:
+                    # What is sent from now on has certainly not been delivered before.
+                    self._note_delivered(state, view, state.log.next_offset)
             self._wake(state.id)
 
     def take_blocks(self, destination: int, blocks: list[tuple[int, Bytes | None]]) -> None:
         """Cold reads have come back; None for a record that is not there any more."""
         state = self.directory.by_id.get(destination)
-        for lsn, payload in blocks:
+        # The one that was asked for comes first, and is put into the cache last: the others must not push it out.
+        for lsn, payload in reversed(blocks):
             if payload is not None:
                 self.ledger.keep(lsn, Block(stored_block(payload)))
             if state is not None:
@@ -144,13 +174,25 @@ class MessageManager:
         return self._wakes[0][0] if self._wakes else None
 
     def run(self, turns: int = 64) -> bool:
-        """Serves destinations that have work, each once; True when there is more to do."""
+        """Serves destinations that have work, each once; True when there is more to do.
+
+        Ends early when the turns were long ones, so that the loop can attend to its sockets.
+        """
+        while self._backlog and self.ledger.has_room:
+            self._take(*self._backlog.popleft())
+        rows = _STEPS_PER_RUN * ROWS_PER_STEP
         for _ in range(min(turns, len(self._ready))):
+            if rows <= 0:
+                break
             destination = self._ready.popleft()
             self._in_ready.discard(destination)
             state = self.directory.by_id.get(destination)
-            if state is not None and self._serve(state):
+            if state is None:
+                continue
+            step = Step(self.settings.lease)
+            if self._serve(state, step):
                 self._wake(destination)
+            rows -= ROWS_PER_STEP - step.rows
         return bool(self._ready)
 
     def settle_reserves(self) -> None:
@@ -159,9 +201,13 @@ class MessageManager:
             for view in state.views.values():
                 delivered = view.delivered_end()
                 if view.durable and delivered < view.requested:
-                    parts = write_reserve(state.id, view.id, delivered)
-                    state.lsn = self.ledger.append(RecordKind.RESERVE, parts)
-                    view.requested = view.suspect_below = delivered
+                    self._note_delivered(state, view, delivered)
+                    view.requested = view.reserved = delivered
+
+    def _note_delivered(self, state: DestinationState, view: View, offset: int) -> None:
+        parts = write_reserve(state.id, view.id, offset)
+        state.lsn = self.ledger.append(RecordKind.RESERVE, parts)
+        view.suspect_below = offset
 
     def take_replies(self) -> list[tuple[str, Reply]]:
         out, self.ledger.out = self.ledger.out, []
@@ -178,46 +224,62 @@ class MessageManager:
     # ---- routing
 
     def _route(self, origin: str, command: Command) -> None:
+        """Everything about a destination goes through its inbox, so that nothing overtakes what came before it."""
         match command:
-            case Publish():
+            case Publish() | CloseProducer():
                 self._enqueue(self.directory.by_id.get(command.destination), origin, command)
-            case SettleMessages() | GrantCredit():
+            case SettleMessages() | GrantCredit() | CloseConsumer():
                 attachment = self._attachments.get(command.key)
-                if attachment is not None:
-                    self._enqueue(attachment.state, origin, command)
-                elif isinstance(command, SettleMessages):
-                    self.ledger.reply(origin, SettledTo(command.key, command.settle.number))
-            case CloseConsumer():
-                attachment = self._attachments.get(command.key)
-                if attachment is None:
-                    self.ledger.reply(origin, Answer(command.request, {}))
-                else:
-                    self._enqueue(attachment.state, origin, command)
+                state = attachment.state if attachment is not None else self._opening.get(command.key)
+                if state is None:
+                    raise IllegalState("The consumer is closed.")
+                self._enqueue(state, origin, command)
             case OpenProducer() | OpenConsumer():
                 state = self.directory.find_or_create(command.destination, self.ledger)
                 self._sessions.setdefault(command.session, set()).add(state.id)
+                if isinstance(command, OpenConsumer):
+                    self._opening[command.key] = state
                 self._enqueue(state, origin, command)
-            case CloseProducer():
-                self._enqueue(self.directory.by_id.get(command.destination), origin, command)
+            case Administer():
+                state = self._administration.concerns(command.operation, command.fields)
+                if state is None:
+                    self._administer(origin, command)
+                else:
+                    self._enqueue(state, origin, command)
+            case _:
+                self._route_ending(origin, command)
+
+    def _route_ending(self, origin: str, command: PauseSession | CloseSession | CloseConnection) -> None:
+        match command:
             case CloseSession():
-                self._close_session(origin, command)
+                states = self._states_of(command.session)
+                self._sessions.pop(command.session, None)
+                countdown = _Countdown(origin, command.request, len(states))
+                if not states:
+                    self.ledger.reply(origin, Answer(command.request, {}))
+                for state in states:
+                    self._enqueue(state, origin, _Leave(command.session, command.counted, countdown))
             case PauseSession():
-                for key, attachment in self._attachments.items():
-                    if key[0] == command.session:
-                        attachment.consumer.paused = True
+                for state in self._states_of(command.session):
+                    self._enqueue(state, origin, command)
             case CloseConnection():
                 for state in self.directory:
                     if state.connection == command.connection:
                         self._delete_destination(state)
-            case Administer():
-                fields, lsn = self._administration.run(command.operation, command.fields)
-                self.ledger.reply(origin, Answer(command.request, fields), lsn)
-                self._wake_named(command)
 
-    def _enqueue(self, state: DestinationState | None, origin: str, command: Command) -> None:
+    def _states_of(self, session: bytes) -> list[DestinationState]:
+        found = (self.directory.by_id.get(each) for each in self._sessions.get(session, ()))
+        return [state for state in found if state is not None]
+
+    def _administer(self, origin: str, command: Administer) -> None:
+        fields, lsn = self._administration.run(command.operation, command.fields)
+        self.ledger.reply(origin, Answer(command.request, fields), lsn)
+
+    def _enqueue(self, state: DestinationState | None, origin: str, command: Command | _Leave) -> None:
         if state is None:
             raise InvalidDestination("The destination has been deleted.")
         state.inbox.append((origin, command))
+        self._queued += 1
         self._wake(state.id)
 
     def _wake(self, destination: int) -> None:
@@ -225,49 +287,66 @@ class MessageManager:
             self._in_ready.add(destination)
             self._ready.append(destination)
 
-    def _wake_named(self, command: Administer) -> None:
-        if command.operation == "dead.resend":
-            self._wake(self.directory.dead_messages(self.ledger).id)
-
-    def _refuse(self, origin: str, command: Command, error: TocsinError) -> None:
+    def _refuse(self, origin: str, command: Command | _Leave, error: TocsinError) -> None:
         match command:
             case Publish():
                 block = command.block
                 last = block.first_sequence + block.count - 1
                 answer: Reply = NotStored(command.session, command.producer, block.first_sequence, last, error)
                 self.ledger.reply(origin, answer)
-            case OpenProducer() | OpenConsumer() | CloseConsumer() | CloseSession() | Administer():
+            case CloseConsumer():
+                self.ledger.reply(origin, Answer(command.request, {}), self.ledger.last_lsn())
+            case OpenConsumer():
+                self._opening.pop(command.key, None)
                 self.ledger.reply(origin, Failed(command.request, error))
+            case OpenProducer() | CloseSession() | Administer():
+                self.ledger.reply(origin, Failed(command.request, error))
+            case SettleMessages():
+                # There is nothing left to settle; what the consumer settled before may still be on its way to the disk.
+                self.ledger.reply(origin, SettledTo(command.key, command.settle.number), self.ledger.last_lsn())
             case _:
                 pass  # The others have no answer; what they were about is gone.
 
     # ---- one destination's turn
 
-    def _serve(self, state: DestinationState) -> bool:
+    def _serve(self, state: DestinationState, step: Step) -> bool:
         ledger = self.ledger
         last = ledger.last_lsn()
         committed(state, ledger)
-        room = ledger.journal.pending_limit
         for _ in range(COMMANDS_PER_TURN):
-            if not state.inbox or ledger.journal.pending_bytes() >= room:
+            if not state.inbox or not ledger.has_room:
                 break
             origin, command = state.inbox.popleft()
+            self._queued -= 1
             try:
                 self._execute(state, origin, command)
             except TocsinError as error:
                 self._refuse(origin, command, error)
-        more = bool(state.inbox)
-        release_due(state, ledger)
-        step = Step(self.settings.lease)
-        more |= dispatch(state, ledger, step)
+        if state.id not in self.directory.by_id:
+            return False
+        overdue = release_due(state, ledger)
+        more = dispatch(state, ledger, step)
         if state.readers:
-            more |= serve_readers(state, ledger, step)
+            more |= self._serve_readers(state)
         if state.removals:
             self._process_removals(state)
         if ledger.last_lsn() > last:
             self._uncommitted.append((ledger.last_lsn(), state.id))
         self._schedule(state)
-        return more and (ledger.journal.pending_bytes() < room or not state.inbox)
+        if (state.inbox or overdue or state.removals) and not ledger.has_room:
+            self._stalled.add(state.id)
+            return more
+        return more or bool(state.inbox)
+
+    def _serve_readers(self, state: DestinationState) -> bool:
+        """Readers have a budget of their own: a busy queue does not hold its browsers up."""
+        before = [reader.key for reader in state.readers]
+        more = serve_readers(state, self.ledger, Step(self.settings.lease))
+        left = {reader.key for reader in state.readers}
+        for key in before:
+            if key not in left:
+                self._attachments.pop(key, None)
+        return more
 
     def _execute(self, state: DestinationState, origin: str, command: Command | _Leave) -> None:
         ledger = self.ledger
@@ -286,10 +365,22 @@ class MessageManager:
                 self._open_consumer(state, origin, command)
             case CloseConsumer():
                 attachment = self._attachments.pop(command.key, None)
-                lsn = detach(self.directory, attachment, False, ledger) if attachment else 0
-                ledger.reply(origin, Answer(command.request, {}), max(lsn, ledger.last_lsn()))
+                if attachment is not None:
+                    detach(self.directory, attachment, False, ledger)
+                ledger.reply(origin, Answer(command.request, {}), ledger.last_lsn())
+            case Administer():
+                self._administer(origin, command)
+            case _:
+                self._execute_ending(state, command)
+
+    def _execute_ending(self, state: DestinationState, command: Command | _Leave) -> None:
+        match command:
             case CloseProducer():
                 self._forget(state, command.session)
+            case PauseSession():
+                for key, attachment in self._attachments.items():
+                    if key[0] == command.session and attachment.state is state:
+                        attachment.consumer.paused = True
             case _Leave():
                 self._leave(state, command)
             case _:
@@ -297,12 +388,13 @@ class MessageManager:
 
     def _settle(self, state: DestinationState, origin: str, command: SettleMessages) -> None:
         attachment = self._attachments.get(command.key)
-        lsn = 0
-        if attachment is not None and attachment.view is not None:
-            lsn = settle(state, attachment.view, command.key, command.settle, self.settings.lease, self.ledger)
-            # The answer speaks for everything that this consumer settled before, too.
-            lsn = attachment.consumer.settled_lsn = max(lsn, attachment.consumer.settled_lsn)
-        self.ledger.reply(origin, SettledTo(command.key, command.settle.number), lsn)
+        if attachment is None or attachment.view is None:
+            raise IllegalState("The consumer is closed, or holds nothing.")
+        consumer = attachment.consumer
+        lsn = settle(state, attachment.view, command.key, command.settle, self.settings.lease, self.ledger)
+        # The answer covers all settlements before it too, so it waits for them.
+        consumer.settled_lsn = max(consumer.settled_lsn, lsn)
+        self.ledger.reply(origin, SettledTo(command.key, command.settle.number), consumer.settled_lsn)
 
     def _grant(self, command: GrantCredit) -> None:
         attachment = self._attachments.get(command.key)
@@ -316,20 +408,22 @@ class MessageManager:
 
     def _open_consumer(self, state: DestinationState, origin: str, command: OpenConsumer) -> None:
         known = self._attachments.get(command.key)
-        fields: dict[str, object] = {}
-        lsn = self.ledger.last_lsn()
         if known is not None:
-            fields["kept"] = [list(each) for each in resume(known, origin, command, self.ledger)]
-            attachment = known
-        else:
-            attachment = attach(self.directory, state, origin, command, self.ledger)
-            self._attachments[command.key] = attachment
-            lsn = self.ledger.last_lsn()
-            if command.held:
-                kept = claim_held(attachment, command.held, self.settings.lease, self.ledger)
-                fields["kept"] = [list(each) for each in kept]
-        # No delivery overtakes the answer, which says what the client keeps.
-        attachment.consumer.opened_lsn = lsn
+            self._opening.pop(command.key, None)
+            if known.state is not state or known.consumer.mode != command.mode:
+                raise IllegalState(f"Consumer {command.consumer} is open already, for something else.")
+            kept = resume(known, origin, command, self.settings.lease, self.ledger)
+            self.ledger.reply(origin, Answer(command.request, {"kept": [list(each) for each in kept]}))
+            return
+        attachment = attach(self.directory, state, origin, command, self.ledger)
+        self._attachments[command.key] = attachment
+        self._opening.pop(command.key, None)
+        fields: dict[str, object] = {}
+        if command.held is not None:
+            kept = claim_held(attachment, command.held, self.settings.lease, self.ledger)
+            fields["kept"] = [list(each) for each in kept]
+        # The answer comes before the first delivery: the client takes what comes behind it for new.
+        lsn = attachment.consumer.opened_lsn = self.ledger.last_lsn()
         self._uncommitted.append((lsn, state.id))
         self.ledger.reply(origin, Answer(command.request, fields), lsn)
 
@@ -340,28 +434,16 @@ class MessageManager:
 
     # ---- sessions
 
-    def _close_session(self, origin: str, command: CloseSession) -> None:
-        states = [
-            state
-            for state in (self.directory.by_id.get(each) for each in self._sessions.pop(command.session, set()))
-            if state is not None
-        ]
-        countdown = _Countdown(origin, command.request, len(states))
-        if not states:
-            self.ledger.reply(origin, Answer(command.request, {}))
-        for state in states:
-            state.inbox.append((origin, _Leave(command.session, command.counted, countdown)))  # type: ignore[arg-type]
-            self._wake(state.id)
-
     def _leave(self, state: DestinationState, command: _Leave) -> None:
-        countdown = command.countdown
         for key in [
             key for key, each in self._attachments.items() if key[0] == command.session and each.state is state
         ]:
-            attachment = self._attachments.pop(key)
-            countdown.lsn = max(countdown.lsn, detach(self.directory, attachment, command.counted, self.ledger))
+            detach(self.directory, self._attachments.pop(key), command.counted, self.ledger)
         if not command.counted:
             self._forget(state, command.session)
+        self._left(command.countdown)
+
+    def _left(self, countdown: _Countdown) -> None:
         countdown.left -= 1
         if not countdown.left:
             self.ledger.reply(countdown.origin, Answer(countdown.request, {}), self.ledger.last_lsn())
@@ -373,6 +455,17 @@ class MessageManager:
                 error = InvalidDestination(f"{state.address} has been deleted.")
                 self.ledger.reply(attachment.consumer.origin, ConsumerEnded(key, error))
         self.directory.delete(state, self.ledger)
+        self._empty_inbox(state)
+
+    def _empty_inbox(self, state: DestinationState) -> None:
+        """A destination is gone: whoever waits for it gets an answer."""
+        self._queued -= len(state.inbox)
+        while state.inbox:
+            origin, command = state.inbox.popleft()
+            if isinstance(command, _Leave):
+                self._left(command.countdown)
+            else:
+                self._refuse(origin, command, InvalidDestination(f"{state.address} has been deleted."))
 
     # ---- work that is nobody's command
 
@@ -380,8 +473,8 @@ class MessageManager:
         dead = self.directory.dead_messages(self.ledger)
         targets: set[int] = {dead.id}
 
-        def find(address: object) -> DestinationState:
-            target = self.directory.find_or_create(address, self.ledger)  # type: ignore[arg-type]
+        def find(address: Destination) -> DestinationState:
+            target = self.directory.find_or_create(address, self.ledger)
             targets.add(target.id)
             return target
 

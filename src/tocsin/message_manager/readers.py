@@ -14,9 +14,11 @@ from tocsin.model.ranges import Range, RangeSet, subtract
 
 
 def serve_readers(state: DestinationState, ledger: Ledger, step: Step) -> bool:
-    """Gives each reader what its credit allows; True when there may be more to do."""
+    """Gives each reader what its credit allows; True when there may be more to do. Browsers that are done leave."""
     more = False
     for reader in list(state.readers):
+        if reader.opened_lsn > ledger.committed:
+            continue
         if reader.mode == "browse":
             more |= _browse(state, reader, ledger, step)
         else:
@@ -27,15 +29,15 @@ def serve_readers(state: DestinationState, ledger: Ledger, step: Step) -> bool:
 def _replay(state: DestinationState, reader: Consumer, ledger: Ledger, step: Step) -> bool:
     log = state.log
     reader.position = max(reader.position, log.first_offset)
-    while reader.credit > 0 and reader.opened_lsn <= ledger.committed and reader.position < state.visible_end:
-        if not _spend(step):
+    while reader.credit > 0 and reader.position < state.visible_end:
+        if not step.look_at():
             return True
         row = log.row_at(reader.position)
         first, end = log.span(row)
         block = fetch(state, row, ledger)
         if block is None:
             return False
-        ranges = _filtered(reader, block, first, [(reader.position, end)])
+        ranges = _filtered(reader, block, first, step, [(reader.position, end)])
         ranges, reader.position = _within_credit(ranges, reader.credit, end)
         if ranges:
             send(state, reader, row, block, ranges, 1, 0, ledger)
@@ -43,11 +45,11 @@ def _replay(state: DestinationState, reader: Consumer, ledger: Ledger, step: Ste
 
 
 def _browse(state: DestinationState, reader: Consumer, ledger: Ledger, step: Step) -> bool:
-    """Goes through the priorities from high to low, each from the oldest message on, up to what was there at the start."""
+    """From the highest priority to the lowest, each from the oldest message on, up to what was there at the start."""
     log = state.log
     assert reader.cursors is not None
-    while reader.credit > 0 and reader.opened_lsn <= ledger.committed:
-        if not _spend(step):
+    while reader.credit > 0:
+        if not step.look_at():
             return True
         priority = reader.cursors[0]
         row = log.next_row(max(reader.cursors[1], log.base), priority)
@@ -66,8 +68,9 @@ def _browse(state: DestinationState, reader: Consumer, ledger: Ledger, step: Ste
         if stored and block is None:
             return False
         if block is not None:
+            step.look_into(block)
             gone = [(first + low, first + high) for low, high in expired(block, ledger.now_ms)[0]]
-            stored = _filtered(reader, block, first, subtract(stored, gone))
+            stored = _filtered(reader, block, first, step, subtract(stored, gone))
             stored, reader.position = _within_credit(stored, reader.credit, end)
             if stored:
                 send(state, reader, row, block, stored, 1, 0, ledger)
@@ -78,14 +81,10 @@ def _browse(state: DestinationState, reader: Consumer, ledger: Ledger, step: Ste
     return False
 
 
-def _spend(step: Step) -> bool:
-    step.rows -= 1
-    return step.rows >= 0
-
-
-def _filtered(reader: Consumer, block: Block, first: int, ranges: list[Range]) -> list[Range]:
+def _filtered(reader: Consumer, block: Block, first: int, step: Step, ranges: list[Range]) -> list[Range]:
     if reader.selector is None:
         return ranges
+    step.look_into(block)
     wanted = RangeSet((first + low, first + high) for low, high in matching(reader.selector, block))
     return [part for start, end in ranges for part in wanted.within(start, end)]
 

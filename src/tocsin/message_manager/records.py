@@ -18,7 +18,7 @@
         4   4  block at      position of the block in the record
         8   8  first offset  DELAYED (all bits set) while it has none
        16   8  append time   ms since 1970
-       24   .  MOVE only: the source as ranges
+       24   .  MOVE: the source as ranges. PUBLISH of a delayed batch: views that leave it out, u32 each
         .   .  block
 
     ranges
@@ -28,7 +28,8 @@
        12   .  count times (first u64, end u64)
 
     DUE
-        0   4  destination    4   4  reserved    8   8  lsn of the PUBLISH    16   8  first offset    24   8  append time
+        0   4  destination    4   4  reserved       8   8  lsn of the PUBLISH
+       16   8  first offset  24   8  append time
 
     RESERVE
         0   4  destination    4   4  view        8   8  offset
@@ -50,6 +51,8 @@ from tocsin.model.ranges import Range
 from tocsin.model.values import Bytes, decode_map, encode_value
 
 DELAYED = (1 << 64) - 1
+_RANGES_MAX = 4096
+"""Of one record: a consumer that settles with gaps must not write one of many megabytes."""
 _STORED = struct.Struct("<IIQq")
 _RANGES = struct.Struct("<III")
 _DUE = struct.Struct("<IIQQq")
@@ -76,7 +79,8 @@ class StoredBlock:
     destination: int
     first_offset: int
     append_time: int
-    source: RangesRecord | None
+    extra: Bytes
+    """What is between the fixed part and the block; its meaning depends on the kind of record."""
     block: Bytes
 
 
@@ -87,8 +91,19 @@ class RangesRecord:
     ranges: list[Range]
 
 
-def write_publish(destination: int, first_offset: int, append_time: int, block: Bytes) -> list[Bytes]:
-    return [_STORED.pack(destination, _STORED.size, first_offset, append_time), block]
+def write_publish(
+    destination: int, first_offset: int, append_time: int, block: Bytes, left_out: Sequence[int] = ()
+) -> list[Bytes]:
+    if not left_out:
+        return [_STORED.pack(destination, _STORED.size, first_offset, append_time), block]
+    views = struct.pack(f"<{len(left_out)}I", *left_out)
+    return [_STORED.pack(destination, _STORED.size + len(views), first_offset, append_time), views, block]
+
+
+def read_left_out(stored: StoredBlock) -> tuple[int, ...]:
+    if len(stored.extra) % 4:
+        raise JournalDamaged("The views that leave a batch out are cut off.")
+    return struct.unpack(f"<{len(stored.extra) // 4}I", stored.extra)
 
 
 def write_move(
@@ -102,13 +117,17 @@ def read_stored(payload: Bytes) -> StoredBlock:
     destination, block_at, first_offset, append_time = _unpack(_STORED, payload)
     if not _STORED.size <= block_at <= len(payload):
         raise JournalDamaged(f"A stored batch begins at {block_at}, outside its record of {len(payload)} bytes.")
-    source = read_ranges(payload[_STORED.size : block_at]) if block_at > _STORED.size else None
-    return StoredBlock(destination, first_offset, append_time, source, payload[block_at:])
+    return StoredBlock(destination, first_offset, append_time, payload[_STORED.size : block_at], payload[block_at:])
 
 
 def stored_block(payload: Bytes) -> Bytes:
     """Just the block of a PUBLISH or MOVE record."""
     return payload[int.from_bytes(payload[4:8], "little") :]
+
+
+def ranges_per_record(payload_limit: int) -> int:
+    """How many ranges one record takes at most."""
+    return max(1, min(_RANGES_MAX, (payload_limit - _RANGES.size) // 16))
 
 
 def write_ranges(destination: int, view: int, ranges: Sequence[Range]) -> list[bytes]:

@@ -1,7 +1,7 @@
 """State from a snapshot and the records behind it.
 
-Each section of a snapshot has its own LSN; a record counts for a destination only when it is younger than that. Records are
-applied by the same methods that applied them when they were written.
+Each section of a snapshot has its own LSN; a record counts for a destination only when it is younger than that. Records
+are applied by the same methods that applied them when they were written.
 """
 
 from __future__ import annotations
@@ -12,9 +12,17 @@ from collections.abc import Callable
 from tocsin.journal.snapshot import Snapshot
 from tocsin.message_manager.destination import DestinationState, Removal
 from tocsin.message_manager.directory import Directory
-from tocsin.message_manager.ledger import Ledger
+from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.records import (
-    DELAYED, RangesRecord, RecordKind, StoredBlock, read_due, read_map, read_ranges, read_reserve, read_stored,
+    DELAYED,
+    RangesRecord,
+    RecordKind,
+    read_due,
+    read_left_out,
+    read_map,
+    read_ranges,
+    read_reserve,
+    read_stored,
 )  # fmt: skip
 from tocsin.message_manager.snapshots import DIRECTORY, load_destination, load_directory
 from tocsin.message_manager.subscribing import apply_subscribe, apply_unsubscribe
@@ -30,6 +38,7 @@ class Recovery:
     def __init__(self, directory: Directory, now: float) -> None:
         self._directory = directory
         self._now = now
+        self._orphans: list[int] = []
         self._kinds: dict[int, Callable[[int, Bytes], None]] = {
             RecordKind.CREATE: self._create,
             RecordKind.DELETE: self._delete,
@@ -61,10 +70,11 @@ class Recovery:
     def finish(self, stream_ends: dict[int, int]) -> array[int]:
         """Drops what no restart survives; returns the LSNs whose blocks are still needed from the journal."""
         live = array("Q")
+        self._orphans = [stream for stream in stream_ends if stream not in self._directory.by_id]
         for state in self._directory:
             state.stream_end = stream_ends.get(state.id, 0)
             state.forget_volatile()
-            state.visible_end = state.log.next_offset
+            state.visible_end = state.recovered_end = state.log.next_offset
             for view in state.views.values():
                 _bury_overdue(state, view)
             retained = state.options.retained
@@ -76,7 +86,9 @@ class Recovery:
         return live
 
     def drop_temporary(self, ledger: Ledger) -> None:
-        """Temporary destinations died with their connections."""
+        """Temporary destinations died with their connections; files of deleted topics may have outlived them."""
+        for stream in self._orphans:
+            ledger.drop_stream(DropStream(stream, None), 0)
         for state in self._directory:
             if state.connection is not None:
                 self._directory.delete(state, ledger)
@@ -102,22 +114,20 @@ class Recovery:
         if state is not None:
             block = Block(stored.block)
             delayed = stored.first_offset == DELAYED
-            self._check_offset(state, stored, lsn)
-            state.apply_publish(lsn, block, delayed, stored.append_time, self._now, block.length)
-
-    def _check_offset(self, state: DestinationState, stored: StoredBlock, lsn: int) -> None:
-        if stored.first_offset not in (DELAYED, state.log.next_offset):
-            raise JournalDamaged(
-                f"Record {lsn} stores at offset {stored.first_offset} of {state.address}, "
-                f"which ends at {state.log.next_offset}."
-            )
+            if not delayed:
+                _check_offset(state, stored.first_offset, lsn)
+            state.apply_publish(lsn, block, delayed, stored.append_time, self._now, read_left_out(stored))
 
     def _due(self, lsn: int, payload: Bytes) -> None:
-        destination, sent, _, append_time = read_due(payload)
+        destination, sent, first_offset, append_time = read_due(payload)
         state = self._young(destination, lsn)
-        batch = state.delayed.remove(sent) if state is not None else None
-        if state is not None and batch is not None:
-            state.apply_due(batch, lsn, append_time)
+        if state is None:
+            return
+        _check_offset(state, first_offset, lsn)
+        batch = state.delayed.remove(sent)
+        if batch is None:
+            raise JournalDamaged(f"Record {lsn} is about a delayed batch of {state.address} that is not there.")
+        state.apply_due(batch, lsn, append_time)
 
     def _finish(self, lsn: int, payload: Bytes) -> None:
         self._finish_ranges(lsn, read_ranges(payload))
@@ -170,11 +180,9 @@ class Recovery:
         stored = read_stored(payload)
         target = self._young(stored.destination, lsn)
         if target is not None:
-            self._check_offset(target, stored, lsn)
-            block = Block(stored.block)
-            target.apply_store(lsn, block, False, stored.append_time, block.length)
-        if stored.source is not None:
-            self._finish_ranges(lsn, stored.source)
+            _check_offset(target, stored.first_offset, lsn)
+            target.apply_store(lsn, Block(stored.block), False, stored.append_time)
+        self._finish_ranges(lsn, read_ranges(stored.extra))
 
     def _forget(self, lsn: int, payload: Bytes) -> None:
         fields = read_map(payload)
@@ -189,6 +197,13 @@ class Recovery:
         if state is not None:
             state.lsn = lsn
             state.apply_trim(fields["before"], None)
+
+
+def _check_offset(state: DestinationState, offset: int, lsn: int) -> None:
+    if offset != state.log.next_offset:
+        raise JournalDamaged(
+            f"Record {lsn} stores at offset {offset} of {state.address}, which ends at {state.log.next_offset}."
+        )
 
 
 def _bury_overdue(state: DestinationState, view: View) -> None:

@@ -12,11 +12,12 @@ from tocsin.message_manager.dispatch import fetch
 from tocsin.message_manager.filtering import BlockColumns
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.records import RangesRecord, RecordKind, write_move
-from tocsin.message_manager.storing import store_moved
+from tocsin.message_manager.settlement import give_back
+from tocsin.message_manager.storing import append_time, store_moved
 from tocsin.model.batch import Block
 from tocsin.model.destination import Destination, parse_destination
 from tocsin.model.editing import readdress
-from tocsin.model.errors import InvalidDestination
+from tocsin.model.errors import InvalidDestination, TocsinError
 from tocsin.model.ranges import Range
 from tocsin.model.values import Int
 
@@ -30,17 +31,19 @@ FindDestination = Callable[[Destination], DestinationState]
 
 
 def process_removals(state: DestinationState, dead: DestinationState, find: FindDestination, ledger: Ledger) -> bool:
-    """Moves what waits in `removals`; stops at a block that is not at hand. Says whether anything moved."""
+    """Moves what waits in `removals`; stops at a block that is not at hand, and when the journal has no room.
+
+    Says whether anything moved. A full disk needs its last room for acknowledgements: what is dead waits.
+    """
     moved = False
     while state.removals:
         removal = state.removals[0]
-        parts = state.rows_in(removal.start, removal.end)
-        for row, (start, end) in parts:
+        for row, part in state.rows_in(removal.start, removal.end):
             block = fetch(state, row, ledger)
-            if block is None:
+            if block is None or not ledger.has_room or ledger.journal.full:
                 return moved
-            _move(state, removal, row, (start, end), block, dead, find, ledger)
-            removal.start = end
+            _move(state, removal, row, part, block, dead, find, ledger)
+            removal.start = part[1]
             moved = True
         removal.view.set_aside.remove(removal.start, removal.end)
         state.removals.popleft()
@@ -56,9 +59,7 @@ def _move(
     removal.view.set_aside.remove(start, end)
     if removal.resend:
         for low, high, origin in _origins(block, start - first, end - first):
-            target = find(origin)
-            data = readdress(block, low, high, target.address, add={}, remove=NOTES)
-            _write(state, removal, (first + low, first + high), target, data, ledger)
+            _send_back(state, removal, block, (low, high), first, origin, find, ledger)
         return
     notes: dict[str, object] = {
         ORIGIN: str(state.address), REASON: removal.reason[:1024], ATTEMPTS: Int(removal.attempts),
@@ -71,6 +72,22 @@ def _move(
     _write(state, removal, part, dead, data, ledger)
 
 
+def _send_back(
+    state: DestinationState, removal: Removal, block: Block, part: Range, first: int, origin: str | None,
+    find: FindDestination, ledger: Ledger,
+) -> None:  # fmt: skip
+    """Back to where messages came from; they stay dead when that is gone."""
+    low, high = part
+    try:
+        if origin is None:
+            raise InvalidDestination("A message in the dead message queue does not say where it came from.")
+        target = find(parse_destination(origin))
+        data = readdress(block, low, high, target.address, add={}, remove=NOTES)
+        _write(state, removal, (first + low, first + high), target, data, ledger)
+    except TocsinError:
+        give_back(state, removal.view, first + low, first + high, removal.attempts, 0.0, ledger)
+
+
 def _write(
     state: DestinationState,
     removal: Removal,
@@ -80,23 +97,21 @@ def _write(
     ledger: Ledger,
 ) -> None:
     source = RangesRecord(state.id, removal.view.id, [part])
-    parts = write_move(target.id, target.log.next_offset, ledger.now_ms, source, data)
-    lsn = ledger.append(RecordKind.MOVE, parts, live=True)
+    time = append_time(target, ledger)
+    lsn = ledger.append(RecordKind.MOVE, write_move(target.id, target.log.next_offset, time, source, data), live=True)
     state.lsn = lsn
     state.apply_finish(removal.view, part[0], part[1], ledger)
-    store_moved(target, lsn, Block(data), ledger)
+    store_moved(target, lsn, Block(data), time, ledger)
 
 
-def _origins(block: Block, start: int, end: int) -> list[tuple[int, int, Destination]]:
+def _origins(block: Block, start: int, end: int) -> list[tuple[int, int, str | None]]:
     """Runs of messages with the same origin: (start, end, where they came from)."""
     column = BlockColumns(block).column(ORIGIN)
-    runs: list[tuple[int, int, Destination]] = []
+    runs: list[tuple[int, int, str | None]] = []
     for index in range(start, end):
         text = column[index] if isinstance(column, (list, tuple)) else None
-        if not isinstance(text, str):
-            raise InvalidDestination("A message in the dead message queue does not say where it came from.")
-        origin = parse_destination(text)
-        if runs and runs[-1][2] == origin and runs[-1][1] == index:
+        origin = text if isinstance(text, str) else None
+        if runs and runs[-1][2] == origin:
             runs[-1] = (runs[-1][0], index + 1, origin)
         else:
             runs.append((index, index + 1, origin))

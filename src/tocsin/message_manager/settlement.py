@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
+
+from tocsin.cluster.commands import ConsumerKey
 from tocsin.message_manager.destination import DestinationState, Removal
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.locks import Lock
-from tocsin.message_manager.records import RecordKind, write_ranges
-from tocsin.message_manager.storing import finish
+from tocsin.message_manager.records import RecordKind
+from tocsin.message_manager.storing import finish, write_in_parts
 from tocsin.message_manager.view import Returned, View
-from tocsin.cluster.commands import ConsumerKey
 from tocsin.model.destination import DEAD_MESSAGES
 from tocsin.wire.frames import Outcome, Settle
 
@@ -36,9 +38,22 @@ def settle(
 def put_back(state: DestinationState, view: View, taken: list[Lock], ledger: Ledger) -> None:
     """Messages that no application saw go back as they were."""
     for lock in taken:
-        for row, (start, end) in state.rows_in(lock.start, lock.end):
-            order = -state.log.priorities[row - state.log.base]
-            view.put_back(Returned(order, start, end, lock.count - 1), ledger.now, ledger.now)
+        give_back(state, view, lock.start, lock.end, lock.count - 1, 0.0, ledger)
+
+
+def give_back(
+    state: DestinationState, view: View, start: int, end: int, attempts: int, wait: float, ledger: Ledger
+) -> None:
+    """Messages are to be delivered again, after a wait."""
+    log = state.log
+    for row, (low, high) in state.rows_in(start, end):
+        index = row - log.base
+        returned = Returned(-log.priorities[index], low, high, attempts)
+        view.put_back(returned, ledger.now + wait, ledger.now)
+        expiry = log.expiries[index]
+        if expiry and expiry <= ledger.now_ms:
+            # Its time ran out while it was in flight: the timer takes it out, also when no consumer ever asks.
+            heapq.heappush(state.expiring, (expiry, row))
 
 
 def count_attempt(
@@ -50,8 +65,7 @@ def count_attempt(
     lsn = 0
     if view.durable:
         ranges = [(lock.start, lock.end) for lock in taken]
-        lsn = ledger.append(RecordKind.ATTEMPT, write_ranges(state.id, view.id, ranges))
-        state.lsn = lsn
+        lsn = write_in_parts(state, view, RecordKind.ATTEMPT, ranges, ledger)
     limit = state.options.redelivery_limit if view.durable and state.address.name != DEAD_MESSAGES else 0
     for lock in taken:
         if limit and lock.count >= limit:
@@ -59,9 +73,7 @@ def count_attempt(
             state.removals.append(Removal(view, lock.start, lock.end, lock.count, reason))
             continue
         wait = state.options.backoff(lock.count) if delay_ms is None else delay_ms / 1000
-        for row, (start, end) in state.rows_in(lock.start, lock.end):
-            order = -state.log.priorities[row - state.log.base]
-            view.put_back(Returned(order, start, end, lock.count), ledger.now + wait, ledger.now)
+        give_back(state, view, lock.start, lock.end, lock.count, wait, ledger)
     return lsn
 
 

@@ -42,7 +42,7 @@ def destination_section(state: DestinationState, lsn: int) -> Section:
         "id": state.id, "name": state.address.name, "kind": int(state.address.kind),
         "connection": state.connection, "options": state.options.fields(), "next_view": state.next_view,
         "rows": rows, "views": [_view_fields(state, view) for view in state.views.values() if view.durable],
-        "producers": _producer_fields(state), "delayed": _delayed_bytes(state),
+        "producers": _producer_fields(state), "delayed": _delayed_bytes(state), "left_out": _left_out(state),
     }  # fmt: skip
     return Section(f"destination {state.id}", Lsn(lsn), encode_value(fields, SNAPSHOT_ITEMS_MAX))
 
@@ -54,10 +54,11 @@ def _durable_needs(state: DestinationState) -> array[int]:
         return state.log.needed
     needed = array("I", state.log.needed)
     for view in volatile:
-        for low, high in view.finished.missing(max(view.start, state.log.first_offset), state.log.next_offset):
-            for row, _ in state.rows_in(low, high):
-                if state.log.span(row)[0] >= view.start:
-                    needed[row - state.log.base] -= 1
+        missing = view.finished.missing(max(view.start, state.log.first_offset), state.log.next_offset)
+        # A row may lack several ranges and is needed once all the same.
+        for row in {row for low, high in missing for row, _ in state.rows_in(low, high)}:
+            if state.log.span(row)[0] >= view.start:
+                needed[row - state.log.base] -= 1
     return needed
 
 
@@ -99,6 +100,11 @@ def _delayed_bytes(state: DestinationState) -> bytes:
     return flat.tobytes()
 
 
+def _left_out(state: DestinationState) -> list[list[int]]:
+    """[lsn, view, view, ...] of each delayed batch that some view leaves out."""
+    return [[batch.lsn, *batch.left_out] for batch in state.delayed.all() if batch.left_out]
+
+
 # ---- and back
 
 
@@ -124,8 +130,10 @@ def load_destination(directory: Directory, section: Section, now: float) -> Dest
     ):
         state.producers.rows[ids[16 * index : 16 * index + 16]] = ProducerRow(last, epoch, now, 0)
     delayed = _numbers(fields["delayed"])
+    left_out = {lsn: tuple(views) for lsn, *views in fields["left_out"]}
     for index in range(0, len(delayed), _DELAYED_NUMBERS):
-        state.delayed.add(DelayedBatch(*delayed[index : index + _DELAYED_NUMBERS]))
+        due, lsn, count, size, priority, expiry, flags = delayed[index : index + _DELAYED_NUMBERS]
+        state.delayed.add(DelayedBatch(due, lsn, count, size, priority, expiry, flags, left_out.get(lsn, ())))
     directory.adopt(state)
     return state
 

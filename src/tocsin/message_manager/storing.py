@@ -9,6 +9,7 @@ from tocsin.message_manager.producers import Verdict
 from tocsin.message_manager.records import (
     DELAYED,
     RecordKind,
+    ranges_per_record,
     write_due,
     write_publish,
     write_ranges,
@@ -18,6 +19,7 @@ from tocsin.message_manager.view import View
 from tocsin.model.batch import Block, DeliveryMode
 from tocsin.model.errors import IllegalState, ProducerExpired, StorageFull, TocsinError
 from tocsin.model.limits import DELIVERY_RESERVE_MESSAGES
+from tocsin.model.ranges import Range, RangeSet
 
 
 def publish(state: DestinationState, origin: str, command: Publish, ledger: Ledger) -> None:
@@ -26,65 +28,85 @@ def publish(state: DestinationState, origin: str, command: Publish, ledger: Ledg
     last = block.first_sequence + block.count - 1
     verdict = state.producers.judge(block)
     if verdict is Verdict.NEW and not ledger.journal.full:
-        lsn = _store(state, command, ledger)
-        volatile = block.delivery_mode is DeliveryMode.NON_PERSISTENT
-        answer = Stored(command.session, command.producer, last, 0 if volatile else ledger.copies)
-        ledger.reply(origin, answer, 0 if volatile else lsn)
-    elif verdict is Verdict.DUPLICATE:
-        row = state.producers.rows[block.producer_id]
-        ledger.reply(origin, Stored(command.session, command.producer, last, ledger.copies), row.lsn)
-    else:
-        error = _refusal(state, verdict)
+        _store(state, command, ledger)
+    elif verdict is not Verdict.DUPLICATE:
+        error = _refusal(state, block, verdict)
+        state.producers.refused(block, error)
         ledger.reply(origin, NotStored(command.session, command.producer, block.first_sequence, last, error))
+        return
+    copies = 0 if block.delivery_mode is DeliveryMode.NON_PERSISTENT else ledger.copies
+    # A confirmation covers everything before it too, so it waits for the producer's last persistent batch.
+    lsn = state.producers.rows[block.producer_id].lsn
+    ledger.reply(origin, Stored(command.session, command.producer, last, copies), lsn)
 
 
-def _refusal(state: DestinationState, verdict: Verdict) -> TocsinError:
+def _refusal(state: DestinationState, block: Block, verdict: Verdict) -> TocsinError:
     if verdict is Verdict.GAP:
+        former = state.producers.refusal(block)
+        if former is not None:
+            return former
         return IllegalState(
             f"Messages to {state.address} that came before these were refused; send those again first, or give them up."
         )
     if verdict is Verdict.EXPIRED:
         return ProducerExpired(
-            f"This producer has been silent for so long that {state.address} forgot it; open a new session and send again."
+            f"This producer has been silent for so long that {state.address} forgot it; "
+            "open a new session and send again."
         )
     return StorageFull(
-        f"The server's disk is full, so {state.address} takes no messages; consume or purge messages, or free disk space."
+        f"The server's disk is full, so {state.address} takes no messages; "
+        "consume or purge messages, or free disk space."
     )
 
 
-def _store(state: DestinationState, command: Publish, ledger: Ledger) -> int:
+def _store(state: DestinationState, command: Publish, ledger: Ledger) -> None:
     block = command.block
     delayed = block.delivery_time > ledger.now_ms
     first = DELAYED if delayed else state.log.next_offset
+    time = append_time(state, ledger)
+    left_out = _left_out(state, command) if delayed else ()
     # A topic without a subscription keeps nothing: the record only carries the producer's sequence.
     live = delayed or state.options.retained or bool(state.views)
-    lsn = ledger.append(RecordKind.PUBLISH, write_publish(state.id, first, ledger.now_ms, block.data), live)
+    lsn = ledger.append(RecordKind.PUBLISH, write_publish(state.id, first, time, block.data, left_out), live)
     if live:
         ledger.keep(lsn, block)
-    state.apply_publish(lsn, block, delayed, ledger.now_ms, ledger.now, block.length)
+    state.apply_publish(lsn, block, delayed, time, ledger.now, left_out)
     state.counters.published += block.count
     if not delayed:
         _leave_out_own(state, command, first, ledger)
         reserve_ahead(state, ledger)
-        _after_row(state, ledger, lsn, block.delivery_mode is DeliveryMode.NON_PERSISTENT)
-    return lsn
+        _after_row(state, ledger, lsn, lsn, first, block.delivery_mode is DeliveryMode.NON_PERSISTENT)
 
 
-def _leave_out_own(state: DestinationState, command: Publish, first: int, ledger: Ledger) -> None:
-    """No-local (J82): a subscription does not get what its own connection, or its own client id, published."""
-    end = first + command.block.count
-    for view in list(state.views.values()):
+def append_time(state: DestinationState, ledger: Ledger) -> int:
+    """Append times never go back, also when the system's clock was set back while the server was down."""
+    times = state.log.append_times
+    return max(ledger.now_ms, times[-1]) if times else ledger.now_ms
+
+
+def _left_out(state: DestinationState, command: Publish) -> tuple[int, ...]:
+    """Views that do not get a batch because it is their own (no-local, J82)."""
+    found: list[int] = []
+    for view in state.views.values():
         known = view.subscription
         if known is None or not known.no_local:
             continue
         own_client = known.client_id is not None and known.client_id == command.client_id
         if own_client or view.connection == command.block.connection_id:
-            finish(state, view, view.finished.missing(first, end), ledger)
+            found.append(view.id)
+    return tuple(found)
 
 
-def _after_row(state: DestinationState, ledger: Ledger, lsn: int, volatile: bool) -> None:
+def _leave_out_own(state: DestinationState, command: Publish, first: int, ledger: Ledger) -> None:
+    for view_id in _left_out(state, command):
+        view = state.views[view_id]
+        finish(state, view, view.finished.missing(first, first + command.block.count), ledger)
+
+
+def _after_row(state: DestinationState, ledger: Ledger, lsn: int, row_lsn: int, first: int, volatile: bool) -> None:
     """Says when the new row may be seen: when its record is durable, or at once for non-persistent messages."""
-    end = state.log.next_offset
+    log = state.log
+    end = log.next_offset
     if not volatile:
         state.commits.append((lsn, end))
     elif state.commits:
@@ -92,43 +114,51 @@ def _after_row(state: DestinationState, ledger: Ledger, lsn: int, volatile: bool
     else:
         state.visible_end = end
     # A row that nobody needs has been finished before it began.
-    index = state.log.end - 1 - state.log.base
-    if index >= 0 and not state.log.needed[index] and not state.options.retained:
-        ledger.release(state.log.lsns[index])
+    if not state.options.retained and (log.first_offset > first or not log.needed[-1]):
+        ledger.release(row_lsn)
 
 
 def release_due(state: DestinationState, ledger: Ledger) -> bool:
-    """Gives offsets to delayed batches whose time has come."""
-    found = False
-    while (batch := state.delayed.next_due(ledger.now_ms)) is not None:
-        found = True
-        parts = write_due(state.id, batch.lsn, state.log.next_offset, ledger.now_ms)
-        lsn = ledger.append(RecordKind.DUE, parts)
-        state.apply_due(batch, lsn, ledger.now_ms)
+    """Gives offsets to delayed batches whose time has come; True when there are more than the journal takes now."""
+    while state.delayed.is_due(ledger.now_ms):
+        if not ledger.has_room:
+            return True
+        batch = state.delayed.pop()
+        first, time = state.log.next_offset, append_time(state, ledger)
+        lsn = ledger.append(RecordKind.DUE, write_due(state.id, batch.lsn, first, time))
+        state.apply_due(batch, lsn, time)
         reserve_ahead(state, ledger)
-        _after_row(state, ledger, lsn, False)
-    return found
+        _after_row(state, ledger, lsn, batch.lsn, first, False)
+    return False
 
 
-def store_moved(state: DestinationState, lsn: int, block: Block, ledger: Ledger) -> None:
+def store_moved(state: DestinationState, lsn: int, block: Block, time: int, ledger: Ledger) -> None:
     """The receiving half of a MOVE record that has just been written."""
+    first = state.log.next_offset
     ledger.keep(lsn, block)
-    state.apply_store(lsn, block, False, ledger.now_ms, block.length)
+    state.apply_store(lsn, block, False, time)
     reserve_ahead(state, ledger)
-    _after_row(state, ledger, lsn, False)
+    _after_row(state, ledger, lsn, lsn, first, False)
 
 
-def finish(state: DestinationState, view: View, ranges: list[tuple[int, int]], ledger: Ledger) -> int:
+def finish(state: DestinationState, view: View, ranges: list[Range], ledger: Ledger) -> int:
     """Finishes messages in a view; returns the LSN that makes it so (0 for a view that no restart survives)."""
     if not ranges:
         return 0
-    lsn = 0
-    if view.durable:
-        lsn = ledger.append(RecordKind.FINISH, write_ranges(state.id, view.id, ranges))
-        state.lsn = lsn
+    if len(ranges) > 1:
+        ranges = list(RangeSet(ranges))
+    lsn = write_in_parts(state, view, RecordKind.FINISH, ranges, ledger) if view.durable else 0
     for start, end in ranges:
         state.apply_finish(view, start, end, ledger)
     return lsn
+
+
+def write_in_parts(state: DestinationState, view: View, kind: RecordKind, ranges: list[Range], ledger: Ledger) -> int:
+    """Records ranges of a view, in as many records as their number needs; returns the last LSN."""
+    most = ranges_per_record(ledger.journal.record_limit)
+    for index in range(0, len(ranges), most):
+        state.lsn = ledger.append(kind, write_ranges(state.id, view.id, ranges[index : index + most]))
+    return state.lsn
 
 
 def reserve_ahead(state: DestinationState, ledger: Ledger) -> None:

@@ -1,4 +1,4 @@
-"""Which view of a destination a consumer attaches to: the queue's own, or one of the four kinds of subscription (J78-J82)."""
+"""Which view of a destination a consumer attaches to: the queue's own, or a subscription's (four kinds, J78-J82)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _subscribe(
         "client_id": wanted.client_id, "shared": wanted.shared, "selector": wanted.selector,
         "no_local": wanted.no_local, "filtered_from": state.log.next_offset,
     }  # fmt: skip
-    # A subscription that leaves no record begins after everything that was written before it.
+    # What is sent from now on gets this LSN or a higher one.
     lsn = ledger.last_lsn() + 1
     if wanted.durable:
         lsn = ledger.append(RecordKind.SUBSCRIBE, write_map(fields))

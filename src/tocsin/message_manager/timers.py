@@ -1,4 +1,7 @@
-"""When a destination must be looked at again, and what is done then: leases, back-offs, expiry, retention, silent producers."""
+"""When a destination must be looked at again, and what is done then.
+
+Leases, back-offs, expiry, retention, silent producers.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,10 @@ from tocsin.model.limits import PRODUCER_SILENCE_SECONDS
 
 _LEASE_CHECK_SECONDS = 1.0
 _RETENTION_CHECK_SECONDS = 1.0
+_AGAIN_SECONDS = 0.01
+_MESSAGES_PER_CHECK = 16_384
+_FORGET_PER_CHECK = 256
+"""What one look at a destination does at most; the rest follows soon, after others had their turn."""
 
 
 def next_wake(state: DestinationState, ledger: Ledger) -> float | None:
@@ -22,7 +29,11 @@ def next_wake(state: DestinationState, ledger: Ledger) -> float | None:
     if due is not None:
         times.append(_from_wall(due, ledger))
     if state.expiring:
-        times.append(_from_wall(state.expiring[0][0], ledger))
+        # A moment later when it is overdue: a block is being read, or there was too much for one look.
+        times.append(max(_from_wall(state.expiring[0][0], ledger), ledger.now + _AGAIN_SECONDS))
+    if state.removals:
+        # They wait for room in the journal or on the disk.
+        times.append(ledger.now + _LEASE_CHECK_SECONDS)
     for view in state.views.values():
         if view.later:
             times.append(view.later[0][0])
@@ -45,7 +56,7 @@ def on_time(state: DestinationState, ledger: Ledger) -> None:
     expire_leases(state, ledger)
     _expire_messages(state, ledger)
     _retain(state, ledger)
-    for producer_id in state.producers.silent(ledger.now):
+    for producer_id in state.producers.silent(ledger.now)[:_FORGET_PER_CHECK]:
         state.producers.forget(producer_id)
         fields = {"destination": state.id, "producer": producer_id}
         state.lsn = ledger.append(RecordKind.FORGET, write_map(fields))
@@ -53,20 +64,23 @@ def on_time(state: DestinationState, ledger: Ledger) -> None:
 
 def _expire_messages(state: DestinationState, ledger: Ledger) -> None:
     """Looks into rows whose earliest expiry has passed, so that unread messages leave too."""
-    while state.expiring and state.expiring[0][0] <= ledger.now_ms:
-        _, row = state.expiring[0]
-        log = state.log
-        if row < log.base or not log.needed[row - log.base]:
-            heapq.heappop(state.expiring)
-            continue
-        block = fetch(state, row, ledger)
-        if block is None:
-            return  # It is on its way from the disk; the next look is soon.
-        heapq.heappop(state.expiring)
-        expire_row(state, row, block, ledger)
-        earliest = log.expiries[row - log.base] if row >= log.base else 0
-        if earliest:
-            heapq.heappush(state.expiring, (earliest, row))
+    log, expiring = state.log, state.expiring
+    budget = _MESSAGES_PER_CHECK
+    while expiring and expiring[0][0] <= ledger.now_ms and budget > 0:
+        due = expiring[0]
+        row = due[1]
+        block = None
+        if row >= log.base and log.needed[row - log.base]:
+            block = fetch(state, row, ledger)
+            if block is None:
+                return  # It is on its way from the disk; the next look is soon.
+        while expiring and expiring[0] == due:
+            heapq.heappop(expiring)
+        if block is not None:
+            budget -= block.count
+            _, earliest = expire_row(state, row, block, ledger)
+            if earliest:
+                heapq.heappush(expiring, (earliest, row))
 
 
 def _retain(state: DestinationState, ledger: Ledger) -> None:
@@ -89,4 +103,4 @@ def _retain(state: DestinationState, ledger: Ledger) -> None:
     lsn = ledger.append(RecordKind.TRIM, write_map({"destination": state.id, "before": before}))
     state.lsn = lsn
     state.apply_trim(before, ledger)
-    ledger.drops.append(DropStream(state.id, before))
+    ledger.drop_stream(DropStream(state.id, before), lsn)

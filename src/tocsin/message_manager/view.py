@@ -1,7 +1,7 @@
 """What one set of competing consumers has finished, holds, and may get next.
 
-A queue has one view; a topic one per subscription; so "one log, three ways to read it" needs no copies. An offset is in exactly
-one state in a view:
+A queue has one view; a topic one per subscription; so "one log, three ways to read it" needs no copies. An offset is in
+exactly one state in a view:
 
     fresh      never handed out since the view or the server began: found by cursors over the log
     locked     in flight to one consumer
@@ -12,17 +12,18 @@ one state in a view:
 from __future__ import annotations
 
 import heapq
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass, field
 
-from tocsin.message_manager.consumer import Consumer
+from tocsin.message_manager.consumer import EVERYTHING, Consumer, ReadyKey
 from tocsin.message_manager.locks import Locks
 from tocsin.message_manager.selector import Selector
-from tocsin.model.ranges import Range, RangeSet
+from tocsin.model.ranges import Range, RangeSet, subtract
 
 QUEUE_VIEW = 0
 """The id of a queue's only view."""
+PRIORITY_HIGHEST = 9
 
 
 @dataclass(slots=True, order=True)
@@ -35,6 +36,13 @@ class Returned:
     end: int = field(compare=False)
     attempts: int = field(compare=False)
     """Recorded delivery attempts so far."""
+
+    @property
+    def key(self) -> ReadyKey:
+        return (self.order, self.start)
+
+    def part(self, start: int, end: int) -> Returned:
+        return Returned(self.order, start, end, self.attempts)
 
 
 @dataclass(slots=True)
@@ -54,8 +62,9 @@ class Subscription:
 
 class View:
     __slots__ = (
-        "born", "connection", "consumers", "cursors", "filtered_from", "finished", "groups", "id", "idle", "later", "locks", "pending_reserves",
-        "ready", "requested", "reserved", "selector", "set_aside", "start", "subscription", "suspect_below", "turn",
+        "born", "connection", "consumers", "cursors", "filtered_from", "finished", "groups", "id", "idle", "later",
+        "locks", "pending_reserves", "ready", "requested", "reserved", "selector", "set_aside", "start",
+        "subscription", "suspect_below", "turn",
     )  # fmt: skip
 
     def __init__(self, view_id: int, start: int, subscription: Subscription | None, born: int = 0) -> None:
@@ -99,20 +108,43 @@ class View:
         """Sets a range aside until its turn comes."""
         self.set_aside.add(returned.start, returned.end)
         if available_at <= now:
-            insort(self.ready, returned)
+            self._offer(returned)
         else:
             heapq.heappush(self.later, (available_at, returned))
         self.idle = False
+
+    def _offer(self, returned: Returned) -> None:
+        insort(self.ready, returned)
+        for consumer in self.consumers:
+            consumer.looked = min(consumer.looked, returned.key)
 
     def wake(self, now: float) -> bool:
         """Moves what has waited out its back-off to the ready list; says whether there was any."""
         woke = False
         while self.later and self.later[0][0] <= now:
-            insort(self.ready, heapq.heappop(self.later)[1])
+            self._offer(heapq.heappop(self.later)[1])
             woke = True
         if woke:
             self.idle = False
         return woke
+
+    def look_again(self) -> None:
+        """What a consumer might not have before, it may have now: all returned messages are looked at anew."""
+        for consumer in self.consumers:
+            consumer.looked = EVERYTHING
+        self.idle = False
+
+    def ready_from(self, key: ReadyKey) -> int:
+        """Index of the first returned message at or after a key."""
+        return bisect_left(self.ready, key, key=lambda entry: entry.key)
+
+    def take_ready(self, index: int, ranges: list[Range]) -> None:
+        """Takes parts of one returned range out, because they are delivered; what is left keeps its place."""
+        entry = self.ready[index]
+        left = subtract([(entry.start, entry.end)], ranges)
+        self.ready[index : index + 1] = [entry.part(start, end) for start, end in left]
+        for start, end in ranges:
+            self.set_aside.remove(start, end)
 
     def free(self, start: int, end: int) -> list[Range]:
         """The fresh messages of a range."""
@@ -128,18 +160,33 @@ class View:
         return taken.missing(start, end)
 
     def drop_set_aside(self, start: int, end: int) -> list[Returned]:
-        """Takes set-aside messages of a range out again (they expire, are purged, or a resumed consumer claims them)."""
+        """Takes set-aside messages of a range out again (they expire, are purged, or a resumed consumer claims them).
+
+        Messages that are on their way out already (removals) stay set aside.
+        """
         if not self.set_aside.within(start, end):
             return []
-        taken: list[Returned] = []
-        self.ready = _cut(self.ready, start, end, taken)
-        pairs = self.later
-        self.later = []
+        taken = self._cut_ready(start, end)
+        pairs, self.later = self.later, []
         for available_at, returned in pairs:
-            for left in _cut([returned], start, end, taken):
-                self.later.append((available_at, left))
+            self.later += [(available_at, left) for left in _cut([returned], start, end, taken)]
         heapq.heapify(self.later)
-        self.set_aside.remove(start, end)
+        for consumer in self.consumers:
+            taken += [Returned(0, low, high, 0) for low, high in consumer.take_reserved(start, end)]
+        for each in taken:
+            self.set_aside.remove(each.start, each.end)
+        return taken
+
+    def _cut_ready(self, start: int, end: int) -> list[Returned]:
+        """Each priority's entries are in offset order, so only those that touch the range are looked at."""
+        taken: list[Returned] = []
+        for order in range(-PRIORITY_HIGHEST, 1):
+            low = self.ready_from((order, start))
+            if low and self.ready[low - 1].order == order and self.ready[low - 1].end > start:
+                low -= 1
+            high = self.ready_from((order, end))
+            if low < high:
+                self.ready[low:high] = _cut(self.ready[low:high], start, end, taken)
         return taken
 
     def delivered_end(self) -> int:
@@ -154,8 +201,8 @@ def _cut(entries: list[Returned], start: int, end: int, taken: list[Returned]) -
             kept.append(entry)
             continue
         if entry.start < start:
-            kept.append(Returned(entry.order, entry.start, start, entry.attempts))
+            kept.append(entry.part(entry.start, start))
         if entry.end > end:
-            kept.append(Returned(entry.order, end, entry.end, entry.attempts))
-        taken.append(Returned(entry.order, max(start, entry.start), min(end, entry.end), entry.attempts))
+            kept.append(entry.part(end, entry.end))
+        taken.append(entry.part(max(start, entry.start), min(end, entry.end)))
     return kept
