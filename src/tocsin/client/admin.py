@@ -12,10 +12,8 @@ from tocsin.client.core import Core
 from tocsin.client.pending import Steps
 from tocsin.model.destination import Destination, parse_destination
 from tocsin.model.errors import ProtocolError
+from tocsin.model.limits import PAGE_ITEMS_MAX, PAGES_MAX
 from tocsin.model.properties import JMSX_NAMES
-
-PAGE = 500
-PAGES_MAX = 10_000
 
 
 def own_version() -> str:
@@ -73,7 +71,7 @@ class DestinationInfo:
 def list_steps(core: Core, prefix: str) -> Steps[list[DestinationInfo]]:
     """Page after page, in the order of names."""
     found: list[DestinationInfo] = []
-    fields: dict[str, Any] = {"limit": PAGE}
+    fields: dict[str, Any] = {"limit": PAGE_ITEMS_MAX}
     if prefix:
         fields["prefix"] = prefix
     for _ in range(PAGES_MAX):

@@ -24,7 +24,7 @@ from tocsin.model.batch import (
 from tocsin.model.columns import bytes_column, text_column, value_column
 from tocsin.model.destination import Destination
 from tocsin.model.errors import MessageFormatError
-from tocsin.model.limits import BATCH_COLUMNS_MAX, CLIENT_BATCH_BYTES, CLIENT_BATCH_MESSAGES
+from tocsin.model.limits import CLIENT_BATCH_BYTES, CLIENT_BATCH_MESSAGES, CLIENT_COLUMNS_MAX
 from tocsin.model.message import Message, message_id
 from tocsin.model.values import Type
 
@@ -32,9 +32,6 @@ ColumnKey = tuple[Column, Type, str]
 """Which column a value goes to: header or property, type, property name."""
 Extra = dict[ColumnKey, Any]
 """The headers and properties of one message, by column."""
-
-COLUMNS_MAX = BATCH_COLUMNS_MAX - 2
-"""Columns of headers and properties; body and timestamps have theirs."""
 
 EXPIRY: ColumnKey = (Column.EXPIRY, Type.LONG, "")
 GROUP_ID: ColumnKey = (Column.GROUP_ID, Type.STRING, "")
@@ -95,7 +92,7 @@ class Batch:
         """Whether one more message belongs into this batch."""
         if self.closed or (self.key is not key and self.key != key):
             return False
-        return extra is None or len(self.columns | extra.keys()) <= COLUMNS_MAX
+        return extra is None or len(self.columns | extra.keys()) <= CLIENT_COLUMNS_MAX
 
     def add(self, body: Any, size: int, time: int, extra: Extra | None) -> int:
         row = len(self.bodies)
@@ -209,6 +206,6 @@ def write_header(message: Any, name: str, value: Any) -> None:
 
 
 def check_columns(extra: Extra) -> Extra:
-    if len(extra) > COLUMNS_MAX:
-        raise MessageFormatError(f"A message has {COLUMNS_MAX} headers and properties at most.")
+    if len(extra) > CLIENT_COLUMNS_MAX:
+        raise MessageFormatError(f"A message has {CLIENT_COLUMNS_MAX} headers and properties at most.")
     return extra

@@ -47,9 +47,10 @@ class ConsumerState:
     """One wire consumer."""
 
     __slots__ = (
-        "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "closing", "current",
-        "draining", "ended", "error", "gate", "granted", "granted_bytes", "idle_ticks", "lazy", "listening", "number", "opened",
-        "position", "ready", "received", "received_bytes", "session", "settlements", "settles", "spec", "waiter",
+        "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "closing",
+        "current", "draining", "ended", "error", "gate", "granted", "granted_bytes", "idle_ticks", "lazy",
+        "listening", "number", "opened", "position", "ready", "received", "received_bytes", "session",
+        "settlements", "settles", "spec", "waiter",
     )  # fmt: skip
 
     def __init__(self, session: SessionState, number: int, spec: ConsumerSpec) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tocsin.client.settings import Settings
-
-BACKOFF_FIRST_SECONDS = 0.05
-BACKOFF_MAX_SECONDS = 5.0
+from tocsin.model.limits import RECONNECT_PAUSE_SECONDS_FIRST, RECONNECT_PAUSE_SECONDS_MAX
 
 
 class Dialing:
@@ -39,7 +37,7 @@ class Dialing:
         self._attempts = 0 if was_online else self._attempts + 1
         pause = 0.0
         if self._attempts:
-            pause = min(BACKOFF_MAX_SECONDS, BACKOFF_FIRST_SECONDS * 2 ** (self._attempts // hosts))
+            pause = min(RECONNECT_PAUSE_SECONDS_MAX, RECONNECT_PAUSE_SECONDS_FIRST * 2 ** (self._attempts // hosts))
         # Many clients lose one server at the same moment; they must not come back at the same moment.
         self._retry_at = now + pause * (0.5 + self._chance())
 

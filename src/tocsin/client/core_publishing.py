@@ -14,7 +14,7 @@ from tocsin.client.batching import Batch, BatchKey, Extra, Stamp
 from tocsin.client.pending import Pending
 from tocsin.model.destination import Destination
 from tocsin.model.errors import ConnectionFailed, TocsinError, from_code
-from tocsin.model.limits import CLIENT_BATCH_BYTES, PRODUCER_WINDOW_BATCHES
+from tocsin.model.limits import CLIENT_WAITING_BATCHES_MAX, CLIENT_WAITING_BYTES_MAX, PRODUCER_WINDOW_BATCHES
 from tocsin.wire.frames import Confirm, Publish, write_publish
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 SEQUENCE_BITS = 40
 """Each lane of a session counts in a range of its own, because a message id is the session's id and a sequence."""
-WAITING_BYTES_MAX = 4 * CLIENT_BATCH_BYTES
-WAITING_BATCHES_MAX = 64
-"""What may wait in a lane before those who send are held back."""
 
 
 class Lane:
@@ -127,7 +124,7 @@ class Lane:
 
     @property
     def has_room(self) -> bool:
-        return self.waiting_bytes < WAITING_BYTES_MAX and len(self.waiting) < WAITING_BATCHES_MAX
+        return self.waiting_bytes < CLIENT_WAITING_BYTES_MAX and len(self.waiting) < CLIENT_WAITING_BATCHES_MAX
 
     @property
     def is_blocked(self) -> bool:
@@ -140,7 +137,7 @@ class Lane:
 
     def when_room(self) -> Pending | None:
         """None when more may be added now."""
-        if self.waiting_bytes < WAITING_BYTES_MAX and len(self.waiting) < WAITING_BATCHES_MAX:
+        if self.waiting_bytes < CLIENT_WAITING_BYTES_MAX and len(self.waiting) < CLIENT_WAITING_BATCHES_MAX:
             return None
         pending = Pending()
         self.room.append(pending)

@@ -1,0 +1,421 @@
+"""Consumers: handing out, automatic acknowledgement, credit, stop, recover, resume."""
+
+from __future__ import annotations
+
+import pytest
+from tests.client.dialogue import TOPIC, Dialogue, take_all
+
+from tocsin.client.core_consuming import ConsumerState
+from tocsin.model import errors
+from tocsin.wire.frames import Deliver, FrameType, Outcome, control, write_deliver
+
+
+def opened(ack: str = "auto", prefetch: int = 100) -> tuple[Dialogue, ConsumerState]:
+    dialogue = Dialogue()
+    dialogue.login()
+    consumer = dialogue.consumer(dialogue.session(ack), prefetch=prefetch)
+    dialogue.listen()
+    dialogue.heard.clear()
+    return dialogue, consumer
+
+
+def test_messages_are_handed_out_in_order_with_their_fields() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b"], offset=40, properties={"region": "EU"})
+
+    message = consumer.take()
+
+    assert message is not None
+    assert (message.body, message.offset, message.append_time) == ("a", 40, 1)
+    assert (message.delivery_count, message.redelivered, message.timestamp) == (1, False, 1_600_000_000_000)
+    assert dict(message.properties) == {"region": "EU", "JMSXDeliveryCount": 1}
+    assert take_all(consumer) == ["b"]
+
+
+def test_only_the_ranges_of_a_delivery_are_ours() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b", "c", "d", "e"], ranges=[(1, 2, 1, 0), (3, 5, 2, 1)])
+
+    first, second = consumer.take(), consumer.take()
+
+    assert first is not None
+    assert second is not None
+    assert [(each.body, each.delivery_count, each.redelivered) for each in (first, second)] == [
+        ("b", 1, False),
+        ("d", 2, True),
+    ]
+    assert take_all(consumer) == ["e"]
+
+
+def test_asking_for_the_next_message_acknowledges_the_one_before() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b", "c"], offset=10)
+    consumer.take()
+    consumer.take()
+    dialogue.pass_time(0.006)
+
+    (settle,) = dialogue.settled()
+
+    assert (settle.outcome, settle.number, settle.ranges) == (Outcome.ACKNOWLEDGE, 1, [(10, 11)])
+
+
+def test_acknowledgements_leave_before_the_next_wait_as_one_range() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b", "c"], offset=10)
+    assert take_all(consumer) == ["a", "b", "c"]
+
+    ready = consumer.when_ready()
+
+    assert not ready.is_done()
+    assert [settle.ranges for settle in dialogue.settled()] == [[(10, 13)]]
+    dialogue.deliver(consumer, ["d"], offset=13)
+    assert ready.is_done()
+
+
+def test_runs_that_follow_each_other_are_acknowledged_together() -> None:
+    dialogue, consumer = opened()
+    for offset in range(5):
+        dialogue.deliver(consumer, ["x"], offset=offset)
+    take_all(consumer)
+    dialogue.pass_time(0.006)
+
+    assert [settle.ranges for settle in dialogue.settled()] == [[(0, 5)]]
+
+
+def test_client_mode_acknowledges_nothing_by_itself_and_everything_of_the_session_on_demand() -> None:
+    dialogue, consumer = opened("client")
+    other = dialogue.consumer(consumer.session)
+    dialogue.deliver(consumer, ["a", "b", "c"])
+    dialogue.deliver(other, ["x", "y"], offset=100)
+    consumer.take()
+    message = consumer.take()
+    other.take()
+    dialogue.pass_time(1)
+    assert not dialogue.settled()
+
+    assert message is not None
+    message.acknowledge()
+
+    settled = {settle.consumer: settle.ranges for settle in dialogue.settled()}
+    assert settled == {consumer.number: [(0, 2)], other.number: [(100, 101)]}
+
+
+def test_one_message_can_be_acknowledged_alone_and_only_once() -> None:
+    dialogue, consumer = opened("client")
+    dialogue.deliver(consumer, ["a", "b", "c"])
+    _, second, _ = consumer.take(), consumer.take(), consumer.take()
+    assert second is not None
+
+    second.ack()
+    second.ack()
+    dialogue.pass_time(0.006)
+
+    assert [settle.ranges for settle in dialogue.settled()] == [[(1, 2)]]
+
+
+def test_nack_carries_delay_and_reason_and_is_not_acknowledged_afterwards() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b"])
+    message = consumer.take()
+    assert message is not None
+
+    message.nack(delay=1.5, reason="not now")
+    assert take_all(consumer) == ["b"]
+    consumer.when_ready()
+
+    nack, acknowledge = dialogue.settled()
+    assert (nack.outcome, nack.ranges, nack.delay_ms, nack.reason) == (Outcome.NACK, [(0, 1)], 1500, "not now")
+    assert (acknowledge.outcome, acknowledge.ranges) == (Outcome.ACKNOWLEDGE, [(1, 2)])
+
+
+def test_a_message_that_was_given_back_does_not_settle_its_next_delivery() -> None:
+    dialogue, consumer = opened("client")
+    dialogue.deliver(consumer, ["a"])
+    first = consumer.take()
+    assert first is not None
+    first.nack(delay=0)
+    dialogue.deliver(consumer, ["a"], ranges=[(0, 1, 2, 1)])
+    dialogue.settled()
+
+    first.ack()
+    dialogue.pass_time(0.006)
+
+    assert not dialogue.settled()
+    again = consumer.take()
+    assert again is not None
+    assert again.delivery_count == 2
+    again.ack()
+    dialogue.pass_time(0.006)
+    assert [settle.ranges for settle in dialogue.settled()] == [[(0, 1)]]
+
+
+def test_renewal_keeps_what_is_held_and_what_was_sent_ahead() -> None:
+    dialogue, consumer = opened("client")
+    dialogue.deliver(consumer, ["a", "b", "c"])
+    message = consumer.take()
+    assert message is not None
+    message.renew()
+    assert [(each.outcome, each.ranges) for each in dialogue.settled()] == [(Outcome.RENEW, [(0, 1)])]
+
+    dialogue.pass_time(10.1)
+
+    assert [(each.outcome, each.ranges) for each in dialogue.settled()] == [(Outcome.RENEW, [(0, 3)])]
+
+
+def test_dups_ok_acknowledges_later_and_in_one() -> None:
+    dialogue, consumer = opened("dups_ok")
+    dialogue.deliver(consumer, ["a", "b", "c", "d"])
+    take_all(consumer)
+    consumer.when_ready()
+    dialogue.pass_time(0.006)
+    assert not dialogue.settled()
+
+    for _ in range(40):
+        dialogue.pass_time(0.006)
+
+    assert [settle.ranges for settle in dialogue.settled()] == [[(0, 4)]]
+
+
+def test_credit_is_raised_when_half_is_used() -> None:
+    dialogue, consumer = opened(prefetch=10)
+    dialogue.deliver(consumer, list("abcdefghij"))
+    for _ in range(4):
+        consumer.take()
+    assert not dialogue.credits()
+
+    take_all(consumer)
+
+    (credit,) = dialogue.credits()
+    assert credit.messages == 20
+
+
+def test_without_prefetch_a_message_is_asked_for_one_at_a_time() -> None:
+    dialogue, consumer = opened(prefetch=0)
+    assert consumer.granted == 0
+
+    consumer.when_ready()
+    consumer.when_ready()
+    assert [credit.messages for credit in dialogue.credits()] == [1]
+
+    dialogue.deliver(consumer, ["a"])
+    assert take_all(consumer) == ["a"]
+    consumer.when_ready()
+    assert [credit.messages for credit in dialogue.credits()] == [2]
+
+
+def test_with_a_prefetch_of_one_the_next_comes_when_it_is_asked_for() -> None:
+    dialogue, consumer = opened(prefetch=1)
+    dialogue.deliver(consumer, ["a"])
+    assert consumer.take() is not None
+    assert not dialogue.credits()
+
+    assert consumer.take() is None
+
+    assert [credit.messages for credit in dialogue.credits()] == [2]
+
+
+def test_nothing_is_handed_out_while_stopped_and_everything_after() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b", "c"])
+    assert consumer.take() is not None
+
+    dialogue.core.stop()
+    assert consumer.take() is None
+    ready = consumer.when_ready()
+    assert not ready.is_done()
+    dialogue.core.start()
+
+    assert ready.is_done()
+    assert take_all(consumer) == ["b", "c"]
+
+
+def test_stopping_does_not_hold_up_acknowledgements() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b"])
+    consumer.take()
+    dialogue.core.stop()
+
+    consumer.take()
+    consumer.when_ready()
+
+    assert [settle.ranges for settle in dialogue.settled()] == [[(0, 1)]]
+
+
+def test_recover_gives_back_what_was_seen_releases_the_rest_and_waits_for_the_server() -> None:
+    dialogue, consumer = opened("client")
+    dialogue.deliver(consumer, ["a", "b", "c", "d"])
+    consumer.take()
+    consumer.take()
+
+    consumer.recover()
+
+    release, nack = dialogue.settled()
+    assert (release.outcome, release.ranges) == (Outcome.RELEASE, [(2, 4)])
+    assert (nack.outcome, nack.ranges, nack.delay_ms) == (Outcome.NACK, [(0, 2)], 0)
+    dialogue.deliver(consumer, ["e"], offset=4)
+    dialogue.deliver(consumer, ["a", "b", "c", "d"], ranges=[(0, 2, 2, 1), (2, 4, 1, 0)])
+    assert consumer.take() is None
+    dialogue.confirm_settled(consumer, nack.number)
+    assert take_all(consumer) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_wrong_body_type_can_be_handed_back() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b"])
+    message = consumer.take()
+    assert message is not None
+
+    consumer.hand_back(message)
+
+    assert take_all(consumer) == ["a", "b"]
+
+
+def test_messages_that_expire_in_the_buffer_are_not_handed_out() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["mortal"], offset=0, earliest_expiry=dialogue.wall + 50)
+    dialogue.deliver(consumer, ["immortal"], offset=1)
+    dialogue.wall += 51
+
+    assert take_all(consumer) == ["immortal"]
+    assert (Outcome.RELEASE, [(0, 1)]) in [(each.outcome, each.ranges) for each in dialogue.settled()]
+
+
+def test_messages_that_expire_soon_are_checked_one_by_one() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b", "c"], earliest_expiry=dialogue.wall + 50)
+
+    first = consumer.take()
+    dialogue.wall += 51
+
+    assert first is not None
+    assert consumer.take() is None
+
+
+def test_a_consumer_that_the_server_ends_raises_its_reason_after_the_last_message() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a"])
+    fields = {"consumer": consumer.number, "end": True, "code": 4, "text": "queue:orders was deleted."}
+    dialogue.say(control(FrameType.NOTICE, 1, fields))
+
+    assert take_all(consumer) == ["a"]
+    assert consumer.is_over
+    assert isinstance(consumer.error, errors.InvalidDestination)
+
+
+def test_browsing_locks_nothing_and_shows_nothing_twice_after_a_loss() -> None:
+    dialogue = Dialogue()
+    dialogue.login()
+    consumer = dialogue.consumer(dialogue.session(), "browse")
+    dialogue.deliver(consumer, ["a", "b"], ranges=[(0, 2, 1, 0)])
+    assert take_all(consumer) == ["a", "b"]
+    message_settles = dialogue.settled()
+    dialogue.lose()
+    dialogue.login()
+    dialogue.answer()
+    dialogue.deliver(consumer, ["a", "b", "c"])
+    dialogue.say(control(FrameType.NOTICE, 1, {"consumer": consumer.number, "end": True}))
+
+    assert take_all(consumer) == ["c"]
+    assert consumer.is_over
+    assert not message_settles
+    assert not dialogue.settled()
+
+
+def test_messages_of_a_browser_cannot_be_settled() -> None:
+    dialogue = Dialogue()
+    dialogue.login()
+    consumer = dialogue.consumer(dialogue.session(), "browse")
+    dialogue.deliver(consumer, ["a"])
+    message = consumer.take()
+    assert message is not None
+    with pytest.raises(errors.IllegalState):
+        message.ack()
+
+
+def test_replay_goes_on_where_it_was() -> None:
+    dialogue = Dialogue()
+    dialogue.login()
+    consumer = dialogue.consumer(dialogue.session(), "replay", destination=TOPIC, start={"at": "earliest"}, prefetch=10)
+    dialogue.deliver(consumer, ["a", "b", "c"], offset=7)
+    assert consumer.take() is not None
+    dialogue.lose()
+    dialogue.login()
+
+    asked = dialogue.answer()
+
+    assert [request["start"] for request in asked if request["op"] == "consumer.open"] == [{"offset": 10}]
+    assert take_all(consumer) == ["b", "c"]
+
+
+def test_resume_names_what_is_held_and_drops_what_went_elsewhere_unseen() -> None:
+    dialogue, consumer = opened("client")
+    dialogue.deliver(consumer, list("abcdef"))
+    seen = consumer.take()
+    assert seen is not None
+    dialogue.lose()
+    dialogue.login(resumed=True)
+
+    asked = dialogue.answer(consumer_open={"kept": [0, 2, 4, 5]})
+
+    (request,) = [request for request in asked if request["op"] == "consumer.open"]
+    assert request["held"] == [0, 6]
+    assert request["messages"] == 95
+    assert take_all(consumer) == ["b", "e"]
+    seen.ack()
+    dialogue.pass_time(0.006)
+    assert [settle.ranges for settle in dialogue.settled()] == [[(0, 1)]]
+
+
+def test_resume_repeats_settlements_that_were_not_confirmed_for_what_was_kept() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b", "c", "d"])
+    take_all(consumer)
+    consumer.when_ready()
+    (settle,) = dialogue.settled()
+    durable = consumer.settlements.when_durable()
+    dialogue.lose()
+    dialogue.login(resumed=True)
+
+    asked = dialogue.answer(consumer_open={"kept": [[2, 4]]})
+
+    (request,) = [request for request in asked if request["op"] == "consumer.open"]
+    assert request["held"] == [0, 4]
+    (again,) = dialogue.settled()
+    assert (again.number, again.ranges, again.outcome) == (settle.number, [(2, 4)], Outcome.ACKNOWLEDGE)
+    assert not durable.is_done()
+    dialogue.confirm_settled(consumer, again.number)
+    assert durable.is_done()
+
+
+def test_acknowledgements_made_while_the_line_is_down_are_sent_when_it_is_up() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b"])
+    consumer.take()
+    dialogue.lose()
+    consumer.take()
+    consumer.take()
+    dialogue.pass_time(0.006)
+    dialogue.login(resumed=True)
+
+    dialogue.answer(consumer_open={"kept": [0, 2]})
+
+    assert [settle.ranges for settle in dialogue.settled()] == [[(0, 2)]]
+
+
+def test_a_delivery_to_a_closed_consumer_goes_back_unseen() -> None:
+    dialogue, consumer = opened()
+    consumer.closed = True
+    dialogue.deliver(consumer, ["late"], offset=9)
+
+    assert [(each.outcome, each.ranges) for each in dialogue.settled()] == [(Outcome.RELEASE, [(9, 10)])]
+    assert consumer.take() is None
+
+
+def test_an_unreadable_block_is_given_back_with_the_reason() -> None:
+    dialogue, consumer = opened()
+
+    dialogue.say(b"".join(write_deliver(1, Deliver(consumer.number, 3, 1, [(0, 1, 1, 0)], b"not a block" * 20))))
+
+    (settle,) = dialogue.settled()
+    assert (settle.outcome, settle.ranges) == (Outcome.NACK, [(3, 4)])
+    assert "unreadable" in settle.reason
