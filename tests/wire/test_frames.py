@@ -167,6 +167,14 @@ def test_an_unknown_outcome_is_refused(outcome: int) -> None:
         frames.read_settle(bytes(payload))
 
 
+def test_a_reason_that_is_too_long_is_refused() -> None:
+    raw = frames.write_settle(0, Settle(1, Outcome.NACK, 1, [], None, "x" * REASON_BYTES_MAX))[HEADER.size :]
+    assert len(frames.read_settle(raw).reason) == REASON_BYTES_MAX
+    longer = raw[:6] + (REASON_BYTES_MAX + 1).to_bytes(2, "little") + raw[8:] + b"x"
+    with pytest.raises(ProtocolError, match="longer than"):
+        frames.read_settle(longer)
+
+
 def test_a_range_that_runs_backwards_is_refused() -> None:
     raw = frames.write_settle(0, Settle(1, Outcome.ACKNOWLEDGE, 1, [(4, 5), (9, 8)]))
     with pytest.raises(ProtocolError, match="before it begins"):

@@ -9,9 +9,8 @@ from tocsin.client_manager.connection import ConnectionState, Phase
 from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.registry import Registry
 from tocsin.model.errors import AuthenticationFailed, IllegalState, ProtocolError, TocsinError
+from tocsin.model.limits import HEARTBEAT_SECONDS_MIN
 from tocsin.wire.frames import Frame, FrameType, control
-
-HEARTBEAT_SECONDS_MIN = 0.1
 
 
 @dataclass(slots=True)

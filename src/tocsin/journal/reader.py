@@ -10,13 +10,8 @@ from tocsin.journal.jobs import Location
 from tocsin.journal.record import HEADER, HEADER_BYTES, record_bytes
 from tocsin.journal.segment import FILE_HEADER_BYTES, HeaderState, decode_header
 from tocsin.model.errors import JournalDamaged
+from tocsin.model.limits import READ_BYTES_MAX, READ_GAP_BYTES_MAX, READ_OPEN_FILES_MAX
 from tocsin.runtime.ports import File, Files
-
-_OPEN_FILES_MAX = 32
-_GAP_BYTES_MAX = 16 * 1024
-"""A gap up to this size between two payloads is read and thrown away: cheaper than a second system call."""
-_READ_BYTES_MAX = 4 * 1024 * 1024
-"""A read grows up to this size by joining neighbours; a single record may be larger."""
 
 
 class StaleLocation(LookupError):
@@ -70,7 +65,7 @@ class BlockReader:
             file.close()
             raise
         self._open[key] = file, seed
-        if len(self._open) > _OPEN_FILES_MAX:
+        if len(self._open) > READ_OPEN_FILES_MAX:
             self._open.popitem(last=False)[1][0].close()
         return file, seed
 
@@ -103,8 +98,8 @@ def _runs(locations: Sequence[Location], order: list[int]) -> Iterator[list[int]
 def _joins(first: Location, last: Location, following: Location) -> bool:
     return (
         first[:2] == following[:2]
-        and following.position - _end(last) <= _GAP_BYTES_MAX
-        and _end(following) - first.position <= _READ_BYTES_MAX
+        and following.position - _end(last) <= READ_GAP_BYTES_MAX
+        and _end(following) - first.position <= READ_BYTES_MAX
     )
 
 

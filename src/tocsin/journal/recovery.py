@@ -32,10 +32,8 @@ from tocsin.journal.snapshot import (
 from tocsin.journal.writer import ActiveSegment, JournalWriter
 from tocsin.model.errors import JournalDamaged, NewerFormat
 from tocsin.model.identity import Lsn
-from tocsin.model.limits import SEGMENT_BYTES_MIN
+from tocsin.model.limits import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from tocsin.runtime.ports import Files, Random
-
-_SEGMENT_BYTES_MAX = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ def recover(files: Files, *, segment_bytes: int, random: Random) -> Recovered:
     """Open the journal in this data directory, or begin one. Raises JournalDamaged or NewerFormat, changing
     nothing.
     """
-    assert SEGMENT_BYTES_MIN <= segment_bytes < _SEGMENT_BYTES_MAX
+    assert SEGMENT_BYTES_MIN <= segment_bytes <= SEGMENT_BYTES_MAX
     notes: list[str] = []
     identity = _identify(files, random)
     firsts = numbered(files.list(SEGMENT_FOLDER))

@@ -6,7 +6,11 @@ identity      unique ids and the distinct number types (LSN, offset, sequence)
 destination   queues and topics and what a name may look like
 values        JMS value types and their self-describing byte form
 conversion    the JMS conversion tables
+ranges        sorted, disjoint ranges of numbers: acknowledgements and reserves
 batch         the columnar block: the unit of work between two clients
+columns       between Python values and the columns of a block
 editing       slicing blocks and adding columns to them
+bodies        which Python value travels as which JMS body
+properties    names and values of message properties
 message       one message as the application sees it
 """

@@ -15,7 +15,7 @@ from typing import Any
 
 from tocsin.model.conversion import convert
 from tocsin.model.errors import MessageFormatError, MessageNotWriteable
-from tocsin.model.limits import BATCH_COLUMNS_MAX, PROPERTY_NAME_BYTES_MAX
+from tocsin.model.limits import PROPERTIES_MAX, PROPERTY_NAME_BYTES_MAX
 from tocsin.model.values import Int, Type, type_of
 
 GROUP_ID = "JMSXGroupID"
@@ -23,7 +23,6 @@ GROUP_SEQUENCE = "JMSXGroupSeq"
 DELIVERY_COUNT = "JMSXDeliveryCount"
 JMSX_NAMES = (GROUP_ID, GROUP_SEQUENCE, DELIVERY_COUNT)
 
-PROPERTIES_MAX = BATCH_COLUMNS_MAX - 16
 """Properties of one message; the rest of a batch's columns is for headers."""
 
 RESERVED_WORDS = frozenset({"NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"})

@@ -271,8 +271,8 @@ def read_settle(payload: Bytes) -> Settle:
     kind = _OUTCOMES.get(outcome)
     if kind is None:
         raise ProtocolError(f"A SETTLE frame has the unknown outcome {outcome}.")
-    if end + reason_size > len(payload):
-        raise ProtocolError("The reason in a SETTLE frame is cut off.")
+    if end + reason_size > len(payload) or reason_size > REASON_BYTES_MAX:
+        raise ProtocolError(f"The reason in a SETTLE frame is cut off, or longer than {REASON_BYTES_MAX} bytes.")
     reason = str(payload[end : end + reason_size], "utf-8", "replace") if reason_size else ""
     if any(first > last for first, last in spans):
         raise ProtocolError("A range in a SETTLE frame ends before it begins.")
