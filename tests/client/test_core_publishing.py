@@ -8,10 +8,10 @@ import pytest
 from tests.client.dialogue import PRODUCER, QUEUE, TOPIC, Dialogue, bodies_of
 
 from tocsin.client.batching import Batch, BatchKey
-from tocsin.client.core_publishing import SEQUENCE_BITS, WAITING_BYTES_MAX, Lane
+from tocsin.client.core_publishing import SEQUENCE_BITS, Lane
 from tocsin.model import errors
 from tocsin.model.batch import BodyKind, DeliveryMode
-from tocsin.model.limits import CLIENT_BATCH_MESSAGES, PRODUCER_WINDOW_BATCHES
+from tocsin.model.limits import CLIENT_BATCH_MESSAGES, CLIENT_WAITING_BYTES_MAX, PRODUCER_WINDOW_BATCHES
 from tocsin.wire.frames import FrameType, control
 
 KEY = BatchKey(BodyKind.BYTES, DeliveryMode.PERSISTENT, 4, 0, 0, True)
@@ -108,7 +108,7 @@ def test_the_window_bounds_batches_in_flight() -> None:
 def test_whoever_sends_too_much_is_held_back_until_there_is_room() -> None:
     dialogue, lane = opened(credit=0)
     put(lane, b"x")
-    put(lane, b"y" * WAITING_BYTES_MAX)
+    put(lane, b"y" * CLIENT_WAITING_BYTES_MAX)
     room = lane.when_room()
     assert room is not None
 

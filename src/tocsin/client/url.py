@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from tocsin.model.errors import ConfigError
 
@@ -34,12 +34,13 @@ def parse_url(text: str) -> ServerUrl:
     scheme, separator, rest = text.partition("://")
     if not separator or scheme not in SCHEMES:
         raise ConfigError("The server's URL must begin with tocsin:// or tocsins://, as in tocsin://localhost:7177.")
-    parts = urlsplit("//" + rest)
-    login, _, places = parts.netloc.rpartition("@")
-    if parts.path not in ("", "/") or parts.fragment:
+    rest, _, query = rest.partition("?")
+    authority, _, path = rest.partition("/")
+    login, _, places = authority.rpartition("@")
+    if path:
         raise ConfigError("The server's URL has no path; options follow as in tocsin://host/?client_id=me.")
     user, colon, password = login.partition(":")
-    client_id, numbers = _read_options(parts.query)
+    client_id, numbers = _read_options(query)
     return ServerUrl(
         tuple(_read_host(place) for place in places.split(",")),
         scheme == "tocsins",

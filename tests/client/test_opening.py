@@ -1,0 +1,58 @@
+"""Arguments of connect()."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+import pytest
+
+from tocsin.client.opening import make_settings, tls_context
+from tocsin.client.settings import Settings
+from tocsin.client.url import parse_url
+from tocsin.model.errors import ConfigError, InvalidClientId
+
+
+def settings(url: str = "tocsin://one", **given: Any) -> Settings:
+    known = {"user": None, "password": None, "client_id": None, "autostart": True, "serializers": None}
+    return make_settings(url, **(known | given))
+
+
+def test_arguments_win_over_the_url() -> None:
+    made = settings("tocsin://ada:pw@one/?client_id=a&heartbeat=2", client_id="b", heartbeat=3, password="other")
+    assert (made.user, made.password, made.client_id, made.heartbeat) == ("ada", "other", "b", 3.0)
+
+
+def test_defaults() -> None:
+    made = settings()
+    assert (made.heartbeat, made.connect_timeout, made.reconnect_timeout) == (10.0, 10.0, 60.0)
+
+
+def test_a_user_needs_a_password() -> None:
+    with pytest.raises(ConfigError, match="password"):
+        settings(user="ada")
+
+
+@pytest.mark.parametrize("name", ["heartbeat", "connect_timeout", "reconnect_timeout"])
+def test_times_are_greater_than_zero(name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        settings("tocsin://one", **{name: 0})
+
+
+@pytest.mark.parametrize("client_id", ["", "x" * 256])
+def test_client_ids_are_bounded(client_id: str) -> None:
+    with pytest.raises(InvalidClientId):
+        settings(client_id=client_id)
+
+
+def test_tls_by_url_by_flag_or_by_context() -> None:
+    plain, secure = parse_url("tocsin://one"), parse_url("tocsins://one")
+    own = ssl.create_default_context()
+    assert tls_context(plain, None) is None
+    assert tls_context(plain, own) is own
+    made = tls_context(secure, None)
+    assert made is not None
+    assert made.check_hostname
+    assert tls_context(plain, True) is not None
+    with pytest.raises(ConfigError, match="TLS"):
+        tls_context(secure, False)

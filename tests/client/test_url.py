@@ -1,0 +1,51 @@
+"""URLs of servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tocsin.client.url import parse_url
+from tocsin.model.errors import ConfigError
+
+
+def test_a_full_url() -> None:
+    url = parse_url("tocsins://ad%40a:p%3Aw@one:1,two,[::1]:3/?client_id=me&heartbeat=2.5&reconnect_timeout=9")
+    assert url.hosts == (("one", 1), ("two", 7177), ("::1", 3))
+    assert (url.tls, url.user, url.password, url.client_id) == (True, "ad@a", "p:w", "me")
+    assert url.numbers == {"heartbeat": 2.5, "reconnect_timeout": 9.0}
+    assert str(url) == "tocsins://ad@a@one:1,two:7177,[::1]:3"
+
+
+def test_a_short_url() -> None:
+    url = parse_url("tocsin://localhost")
+    assert url.hosts == (("localhost", 7177),)
+    assert (url.tls, url.user, url.password, url.client_id) == (False, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("localhost:7177", "tocsin://"),
+        ("http://localhost", "tocsin://"),
+        ("tocsin://", "no host"),
+        ("tocsin://one,,two", "no host"),
+        ("tocsin://one:port", "port"),
+        ("tocsin://one:0", "port"),
+        ("tocsin://one:65536", "port"),
+        ("tocsin://::1", "IPv6"),
+        ("tocsin://[::1", "bracket"),
+        ("tocsin://[::1]x", "bracket"),
+        ("tocsin://one/path", "path"),
+        ("tocsin://one/?heartbeat=soon", "heartbeat=soon"),
+        ("tocsin://one/?colour=red", "colour"),
+    ],
+)
+def test_a_bad_url_gets_a_sentence(text: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        parse_url(text)
+
+
+def test_a_password_is_never_shown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_url("tocsin://ada:lovelace@one:port")
+    assert "lovelace" not in str(caught.value)
