@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 URL_DEFAULT = "tocsin://localhost:7177"
 
+Given = TypeVar("Given")
 Value = TypeVar("Value")
 
 
-def usage(read: Callable[[str], Value]) -> Callable[[str], Value]:
+def usage(read: Callable[[Given], Value]) -> Callable[[Given], Value]:
     """A reader whose complaint becomes a usage error (exit code 2) that names the option."""
 
-    def parse(text: str) -> Value:
+    def parse(given: Given) -> Value:
         try:
-            return read(text)
+            return read(given)
         except (ValueError, InvalidDestination) as error:
             raise typer.BadParameter(str(error)) from None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 
 ALWAYS = {
     "workload", "size", "count", "seconds", "messages_per_second", "p50_us", "p99_us", "p999_us",

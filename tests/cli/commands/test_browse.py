@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 
 
 def test_browsing_takes_nothing(shell: Shell, queue: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 
 
 def test_create_list_show_purge_delete(shell: Shell, topic: str) -> None:

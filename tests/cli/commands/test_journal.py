@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 
 from tocsin.cli.bench.server import OwnServer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 
 
 def test_everything_there_is_taken_until_silence(shell: Shell, queue: str) -> None:

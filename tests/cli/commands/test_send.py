@@ -6,7 +6,7 @@ import time
 from base64 import b64decode
 from pathlib import Path
 
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 
 
 def test_each_argument_is_a_message(shell: Shell, queue: str) -> None:

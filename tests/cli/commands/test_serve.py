@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 from tests.runtime.test_tls import Authority
 
 from tocsin.cli.bench.server import OwnServer, is_listening

@@ -55,7 +55,7 @@ def send(
     if file is not None and body:
         raise typer.BadParameter("Give bodies or --file, not both.")
     headers: dict[str, Any] = {
-        "properties": options.usage(read_properties)(properties) if properties else None,  # type: ignore[arg-type]
+        "properties": options.usage(read_properties)(properties) if properties else None,
         "priority": priority,
         "ttl": ttl,
         "delay": delay,
