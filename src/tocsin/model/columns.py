@@ -88,27 +88,26 @@ def slice_bits(bits: Bytes, start: int, end: int) -> bytes:
 def raw_values(column: ColumnData, count: int) -> list[Any]:
     """The elements of a column, None where a row has no value; strings decoded, numbers plain."""
     values: list[Any]
-    if column.offsets is not None:
-        values = _variable_values(bytes(column.data), column.offsets.tolist(), column.type)
+    offsets, kind = column.offsets, column.type
+    if offsets is not None:
+        data, ends = bytes(column.data), offsets.tolist()
+        # Unlike pairwise, zip uses one tuple again and again, which shows in a loop this small.
+        bounds = zip(ends, ends[1:], strict=False)  # noqa: RUF007
+        if kind is not Type.STRING:
+            values = [data[start:end] for start, end in bounds]
+        elif data.isascii():
+            text = data.decode()
+            values = [text[start:end] for start, end in bounds]
+        else:
+            values = [data[start:end].decode() for start, end in bounds]
     else:
-        numbers = array(ARRAY_CODES[column.type])
+        numbers = array(ARRAY_CODES[kind])
         numbers.frombytes(column.data)
-        values = list(map(bool, numbers)) if column.type is Type.BOOLEAN else numbers.tolist()
+        values = list(map(bool, numbers)) if kind is Type.BOOLEAN else numbers.tolist()
     if column.validity is not None:
         valid = unpack_bits(column.validity, count)
         values = [value if good else None for value, good in zip(values, valid, strict=True)]
     return values
-
-
-def _variable_values(data: bytes, ends: list[int], kind: Type) -> list[Any]:
-    # Unlike pairwise, zip uses one tuple again and again, which shows in a loop this small.
-    bounds = zip(ends, ends[1:], strict=False)  # noqa: RUF007
-    if kind is not Type.STRING:
-        return [data[start:end] for start, end in bounds]
-    if data.isascii():
-        text = data.decode()
-        return [text[start:end] for start, end in bounds]
-    return [data[start:end].decode() for start, end in bounds]
 
 
 def typed_values(column: ColumnData, count: int) -> list[Any]:

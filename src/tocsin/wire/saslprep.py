@@ -38,9 +38,7 @@ def saslprep(what: str, text: str) -> str:
     # Stringprep is defined on Unicode 3.2; a newer normalisation would give a stored name a second spelling.
     prepared = unicodedata.ucd_3_2_0.normalize("NFKC", mapped)
     if any(is_prohibited(character) for character in prepared for is_prohibited in _PROHIBITED):
-        raise AuthenticationFailed(
-            f"The {what} contains a character that SASLprep (RFC 4013) does not allow."
-        )
+        raise AuthenticationFailed(f"The {what} contains a character that SASLprep (RFC 4013) does not allow.")
     _check_direction(what, prepared)
     return prepared
 
