@@ -86,6 +86,7 @@ class Settings:
     message_bytes_max: int = MESSAGE_BYTES_DEFAULT
     heartbeat: float = HEARTBEAT_SECONDS
     grace: float = SESSION_GRACE_SECONDS
+    login: float = LOGIN_SECONDS_MAX
 
 
 class ClientManager:
@@ -152,8 +153,8 @@ class ClientManager:
         settings = self._settings
         for state in list(self._registry.connections.values()):
             if state.phase is not Phase.OPEN:
-                if now - state.opened > LOGIN_SECONDS_MAX:
-                    self._end(state, 0, AuthenticationFailed("The login took too long."))
+                if now - state.opened > settings.login:
+                    self._end(state, 0, AuthenticationFailed(f"The login took longer than {settings.login:g} s."))
             elif now - state.heard > 2 * state.heartbeat:
                 self.closing.append(state.number)
                 self.disconnected(state.number, now)

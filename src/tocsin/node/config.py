@@ -57,6 +57,8 @@ class ServerConfig:
     # so a hiccup takes no message away; longer would only make others wait for what a hung consumer holds.
     lease_s: float = limits.LEASE_SECONDS
     session_grace_s: float = limits.SESSION_GRACE_SECONDS
+    # How long a new connection may take until it has logged in.
+    login_s: float = limits.LOGIN_SECONDS_MAX
     heartbeat_s: float = limits.HEARTBEAT_SECONDS
 
     def __post_init__(self) -> None:
@@ -91,6 +93,7 @@ _CHECKS: Mapping[str, Check] = {
     "redelivery_backoff_ms": whole_number(0, 3_600_000),
     "lease_s": seconds(0.1, 86_400),
     "session_grace_s": seconds(0, 3_600),
+    "login_s": seconds(0.1, 3_600),
     "heartbeat_s": seconds(0.1, 3_600),
 }
 assert list(_CHECKS) == [setting.name for setting in fields(ServerConfig)], "a setting without its check"

@@ -67,7 +67,10 @@ class Service:
         self._users = UsersFile(config.users_file, Credentials).load() if config.users_file else None
         login = Login(node_secret(files, random), random.bytes, self._users.find if self._users else None)
         clients = ClientSettings(
-            message_bytes_max=config.max_message_bytes, heartbeat=config.heartbeat_s, grace=config.session_grace_s
+            message_bytes_max=config.max_message_bytes,
+            heartbeat=config.heartbeat_s,
+            grace=config.session_grace_s,
+            login=config.login_s,
         )
         self.broker = Broker(self._storage, manager, self._clock, clients, login, identities)
 
