@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
+import tocsin
+
 HOST = "127.0.0.1"
 PATIENCE = 20.0
 """Seconds for what must happen; only a failing test ever waits that long."""
@@ -86,9 +88,19 @@ class ServerProcess:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    def stored(self, queue: str) -> int:
+        """How many messages are in a queue, those in flight included."""
+        with tocsin.connect(self.url) as connection:
+            return int(connection.show_destination(f"queue:{queue}")["messages"])
+
     def log(self) -> str:
         """Everything that it has said so far, over all restarts."""
         return self._log.read_text(errors="replace")
+
+    def check_log(self) -> None:
+        """A server says what is wrong in a sentence; a stack trace is a fault of its own."""
+        said = self.log()
+        assert "Traceback" not in said and "should not happen" not in said and "Unhandled" not in said, said
 
     @property
     def _child(self) -> subprocess.Popen[bytes]:
