@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from itertools import count, islice, pairwise
 from typing import Any
 
-import tocsin
 from tests.system.processes import PATIENCE
+
+import tocsin
 
 QUEUE = "orders"
 TOPIC = "prices"

@@ -36,7 +36,7 @@ class ServerProcess:
         self.folder = folder
         self.data = folder / "data"
         self.port = free_port()
-        self._config = write_config(folder, {"host": HOST, "port": self.port, "data_dir": "data", **settings})
+        self.config = write_config(folder, {"host": HOST, "port": self.port, "data_dir": "data", **settings})
         self._scheme = "tocsins" if "tls_cert" in settings else "tocsin"
         self._log = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -53,7 +53,7 @@ class ServerProcess:
         """Returns when the server takes connections."""
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(
-                [*_COMMAND, "serve", "--config", str(self._config)],
+                [*_COMMAND, "serve", "--config", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -92,6 +92,13 @@ class ServerProcess:
         """How many messages are in a queue, those in flight included."""
         with tocsin.connect(self.url) as connection:
             return int(connection.show_destination(f"queue:{queue}")["messages"])
+
+    def stored_after_restart(self, queue: str) -> int:
+        """The same, asked of a server that is started for the question and stopped again."""
+        self.start()
+        found = self.stored(queue)
+        assert self.stop() == 0
+        return found
 
     def log(self) -> str:
         """Everything that it has said so far, over all restarts."""

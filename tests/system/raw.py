@@ -7,10 +7,12 @@ from collections import deque
 from typing import Any, Self
 
 from tests.system.processes import HOST, PATIENCE
+
 from tocsin.model.batch import BatchHeader, BodyKind, Column, ColumnData, DeliveryMode, encode_block
 from tocsin.model.columns import text_column
 from tocsin.model.destination import Kind
 from tocsin.model.errors import TocsinError, from_code
+from tocsin.model.values import Bytes
 from tocsin.wire.frames import VERSION, Frame, FrameType, Publish, control, read_confirm, write_publish
 from tocsin.wire.reader import FrameReader
 
@@ -32,7 +34,7 @@ class RawClient:
         self._requests = 0
         self.connection = self.token = self.producer_id = b""
 
-    def send(self, *parts: bytes | memoryview) -> None:
+    def send(self, *parts: Bytes) -> None:
         for part in parts:
             self._socket.sendall(part)
 
@@ -115,7 +117,7 @@ class RawClient:
         return self.ask("producer.open", producer=PRODUCER, destination=f"queue:{queue}")
 
     def publish(self, block: bytes) -> None:
-        self.send(*map(memoryview, write_publish(SESSION, Publish(PRODUCER, block))))
+        self.send(*write_publish(SESSION, Publish(PRODUCER, block)))
 
     def block(self, queue: str, bodies: list[str], sequence: int = 1, **changes: Any) -> bytes:
         """A good block of this client, but for the changes to its header."""

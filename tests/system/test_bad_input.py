@@ -7,7 +7,7 @@ import socket
 import struct
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -17,8 +17,8 @@ from tests.system.raw import PRODUCER, SESSION, RawClient
 
 import tocsin
 from tocsin import errors
-from tocsin.model.batch import HEADER as BLOCK_HEADER
 from tocsin.model.batch import ENTRY
+from tocsin.model.batch import HEADER as BLOCK_HEADER
 from tocsin.model.destination import Kind
 from tocsin.model.limits import DESTINATION_NAME_BYTES_MAX, FRAME_BYTES_BEFORE_LOGIN
 from tocsin.wire.frames import HEADER, VERSION, Credit, FrameType, control, signal, write_credit
@@ -175,7 +175,7 @@ def _lie(block: bytes, position: int, value: int) -> bytes:
 
 
 _DIRECTORY = BLOCK_HEADER.size + len("blocks")
-_MALFORMED = {
+_MALFORMED: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda block: b"",
     "half": lambda block: block[: len(block) // 2],
     "a flipped bit in the last body": lambda block: _flip(block, len(block) - 1),
@@ -238,7 +238,23 @@ def test_a_message_larger_than_allowed_is_refused_and_the_session_goes_on(client
     assert client.next_confirm() == 1
 
 
-_WRONG: list[Any] = [None, True, -1, 0, 2**40, 1.5, "x", b"x", [], [1], {}, {"at": 1}, {"offset": -1}, "queue:", "x" * 9_000]
+_WRONG: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    2**40,
+    1.5,
+    "x",
+    b"x",
+    [],
+    [1],
+    {},
+    {"at": 1},
+    {"offset": -1},
+    "queue:",
+    "x" * 9_000,
+]
 _REQUESTS: dict[str, dict[str, Any]] = {
     "session.open": {"session": 9, "producer_id": b"p" * 16, "epoch": 1},
     "session.close": {},
@@ -322,7 +338,7 @@ def test_names_of_the_system_can_be_neither_made_nor_published_to(session: tocsi
 
 
 def test_a_kind_that_is_neither_queue_nor_topic(server: ServerProcess) -> None:
-    with tocsin.connect(server.url) as connection, pytest.raises(errors.InvalidDestination, match="queue.*topic"):
+    with tocsin.connect(server.url) as connection, pytest.raises(errors.InvalidDestination, match="'queue' or 'topic'"):
         connection.create_destination("thing", "stack")
 
 
@@ -334,9 +350,7 @@ def test_a_kind_that_the_server_does_not_know(client: RawClient) -> None:
     assert failure["code"] == errors.InvalidDestination.code and "stack" in failure["text"]
 
 
-@pytest.mark.parametrize(
-    ("selector", "where"), [("region = ", 8), ("price >> 3", 7), ("a = 'open", 4), ("(a = 1", 6)]
-)
+@pytest.mark.parametrize(("selector", "where"), [("region = ", 8), ("price >> 3", 7), ("a = 'open", 4), ("(a = 1", 6)])
 def test_a_bad_selector_says_where(session: tocsin.Session, selector: str, where: int) -> None:
     with pytest.raises(errors.InvalidSelector, match=rf"position {where}:"):
         session.consumer(session.queue("selected"), selector)
