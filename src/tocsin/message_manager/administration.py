@@ -87,7 +87,7 @@ class Administration:
 
     def _create_temporary(self, fields: Fields) -> Result:
         address = Destination(Kind(fields["kind"]), fields["name"], True)
-        self._directory.create(address, Options(), fields["connection"], self._ledger)
+        self._directory.create(address, self._directory.defaults, fields["connection"], self._ledger)
         return {"destination": str(address)}, self._ledger.last_lsn()
 
     def _delete(self, fields: Fields) -> Result:

@@ -34,7 +34,7 @@ _MESSAGES_PER_ROW = 32
 class Outcome(Enum):
     DELIVERED = "something was handed out"
     NOTHING = "nothing fits this consumer now"
-    WAITING = "a block or a reserve is on its way from or to the disk"
+    WAITING = "for a block or a reserve that is on its way from or to the disk, or for another's message group"
     TIRED = "looked at enough rows for one step"
 
 
@@ -76,15 +76,17 @@ def _dispatch_view(state: DestinationState, view: View, ledger: Ledger, step: St
         able = [each for each in view.consumers if each.credit > 0 and each.opened_lsn <= ledger.committed]
         if not able:
             return False
-        view.turn += 1
         progress = False
         idle = True
-        for index in range(len(able)):
-            consumer = able[(view.turn + index) % len(able)]
-            outcome = _serve(state, view, consumer, len(able), ledger, step)
+        first = view.turn
+        for place in range(first, first + len(able)):
+            outcome = _serve(state, view, able[place % len(able)], len(able), ledger, step)
             if outcome is Outcome.TIRED:
                 return True
-            progress |= outcome is Outcome.DELIVERED
+            if outcome is Outcome.DELIVERED:
+                # The one behind it is next, also when the next message comes much later.
+                progress = True
+                view.turn = place + 1
             idle &= outcome is Outcome.NOTHING
         if not progress:
             break
@@ -119,13 +121,13 @@ def _serve_returned(state: DestinationState, view: View, consumer: Consumer, led
         if index >= len(view.ready) or view.ready[index] is not entry:
             return Outcome.DELIVERED  # The subscription's selector has taken some out: look again.
         if ranges:
-            ranges = _at_most(ranges, consumer.credit)
+            ranges = _alike(view, _at_most(ranges, consumer.credit))
             view.take_ready(index, ranges)
             flag = REDELIVERED if entry.attempts or entry.start < view.suspect_below else 0
             _deliver(state, view, consumer, row, block, ranges, entry.attempts, flag, ledger, step)
             return Outcome.DELIVERED
         if not whole:
-            break
+            return Outcome.WAITING
         consumer.looked = (entry.order, entry.start + 1)
         index += 1
     return Outcome.NOTHING
@@ -143,7 +145,7 @@ def _serve_reserved(state: DestinationState, view: View, consumer: Consumer, led
         return Outcome.WAITING
     if _expire(state, row, block, ledger):
         return Outcome.DELIVERED
-    ranges = _at_most([(start, end)], consumer.credit)
+    ranges = _alike(view, _at_most([(start, end)], consumer.credit))
     view.set_aside.remove(*ranges[0])
     consumer.take_reserved(*ranges[0])
     _deliver(state, view, consumer, row, block, ranges, 0, _suspicion(view, start), ledger, step)
@@ -195,13 +197,21 @@ def _serve_row(
     ranges, whole = _wanted(state, view, consumer, row, block, free, ledger, step)
     if not ranges:
         # The messages of a group that its owner has no room for are passed by nobody: its order would break.
-        return None if whole else Outcome.NOTHING
+        return None if whole else Outcome.WAITING
     share = consumer.credit
     if rivals > 1:
         share = min(share, max(_SHARE_MIN, block.count // rivals))
-    ranges = _at_most(ranges, share)
+    ranges = _alike(view, _at_most(ranges, share))
     _deliver(state, view, consumer, row, block, ranges, 0, _suspicion(view, ranges[0][0]), ledger, step)
     return Outcome.DELIVERED
+
+
+def _alike(view: View, ranges: list[Range]) -> list[Range]:
+    """Those that get the same flag as the first: what is delivered in one piece is flagged in one piece."""
+    edge = view.suspect_below
+    if ranges[0][0] >= edge or ranges[-1][1] <= edge:
+        return ranges
+    return [(start, min(end, edge)) for start, end in ranges if start < edge]
 
 
 def _suspicion(view: View, offset: int) -> int:

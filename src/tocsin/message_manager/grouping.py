@@ -23,7 +23,7 @@ def allowed_by_groups(
     for start, end in ranges:
         for offset in range(start, end):
             group = groups[offset - first]
-            owner = consumer if group is None else _owner(view, consumer, group)
+            owner = consumer if group is None else _owner(view, consumer, group, bool(mine))
             if owner is consumer or (owner is not None and not _wants(owner, offset, lsn, first, block)):
                 mine.add(offset, offset + 1)
             elif owner is None or not _reserve(view, owner, offset):
@@ -35,20 +35,21 @@ def _wants(owner: Consumer, offset: int, lsn: int, first: int, block: Block) -> 
     return owner.selector is None or offset in owner.matches(lsn, first, block)
 
 
-def _owner(view: View, consumer: Consumer, group: str) -> Consumer | None:
+def _owner(view: View, consumer: Consumer, group: str, busy: bool) -> Consumer | None:
+    """Who has the group; this consumer when nobody does. `busy`: it is about to get messages in this very step."""
     owner = view.groups.get(group)
     if owner is None:
-        if len(view.groups) >= GROUPS_PER_VIEW_MAX and not _forget_idle_group(view):
+        if len(view.groups) >= GROUPS_PER_VIEW_MAX and not _forget_idle_group(view, consumer if busy else None):
             return None
         view.groups[group] = owner = consumer
     return owner
 
 
-def _forget_idle_group(view: View) -> bool:
+def _forget_idle_group(view: View, excepted: Consumer | None) -> bool:
     """A group whose owner has nothing in flight may move without breaking its order."""
     busy = {lock.owner for lock in view.locks}
     for group, owner in view.groups.items():
-        if owner.key not in busy and not owner.reserved:
+        if owner.key not in busy and owner is not excepted and not owner.reserved:
             del view.groups[group]
             view.look_again()
             return True

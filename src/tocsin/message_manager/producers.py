@@ -45,7 +45,8 @@ class Producers:
         if row is None:
             if first in (1, block.unconfirmed_from):
                 return Verdict.NEW
-            return Verdict.EXPIRED
+            # Who has had nothing confirmed yet has had no row either.
+            return Verdict.GAP if block.unconfirmed_from == 1 else Verdict.EXPIRED
         if end - 1 <= row.last:
             return Verdict.DUPLICATE
         if first == row.last + 1 or (first == block.unconfirmed_from and first > row.last):

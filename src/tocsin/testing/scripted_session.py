@@ -34,8 +34,13 @@ class Line(Protocol):
     """The connection that a session is on."""
 
     identity: bytes
+    number: int
 
     def send(self, *frames: bytes) -> None: ...
+
+    def ask(self, operation: str, on: int = 0, **fields: Any) -> int: ...
+
+    def answer(self, request: int) -> dict[str, Any] | None: ...
 
     def request(self, operation: str, on: int = 0, **fields: Any) -> dict[str, Any]: ...
 

@@ -1,0 +1,271 @@
+"""Acknowledge, nack, release, renew; leases, back-off, and the limit of deliveries."""
+
+from __future__ import annotations
+
+import pytest
+from tests.message_manager.dialogue import drain, ends, queue_view, server, session_of
+
+from tocsin.wire.frames import Outcome
+
+
+def test_an_acknowledgement_is_settled_when_it_is_durable() -> None:
+    driver = server()
+    producer, consumer = ends(driver)
+    producer.send("one")
+    messages = consumer.take()
+    with driver.slow_disk():
+        number = consumer.ack(*messages)
+        assert consumer.settled == 0
+    assert consumer.settled == number
+    assert drain(driver.crash()) == []
+
+
+def test_a_settlement_that_needs_no_disk_does_not_confirm_one_that_does() -> None:
+    driver = server()
+    producer, consumer = ends(driver)
+    producer.send("one", "two")
+    one, two = consumer.take()
+    with driver.slow_disk():
+        consumer.ack(one)
+        consumer.renew(two)
+        last = consumer.release(two)
+        assert consumer.settled == 0, "SETTLED says that everything up to its number is durable"
+    assert consumer.settled == last
+
+
+def test_a_closed_consumer_gets_no_answer_that_overtakes_its_settlements() -> None:
+    driver = server()
+    producer, consumer = ends(driver)
+    producer.send("one")
+    messages = consumer.take()
+    with driver.slow_disk():
+        consumer.ack(*messages)
+        client = consumer.session.client
+        request = client.ask("consumer.close", consumer.session.number, consumer=consumer.number)
+        last = consumer.ack(*messages)
+        assert consumer.settled == 0
+        assert client.answer(request) is None
+    assert consumer.settled == last
+
+
+def test_acknowledging_in_any_order_and_twice_does_no_harm() -> None:
+    driver = server()
+    producer, consumer = ends(driver)
+    producer.send(*"abcdef")
+    messages = consumer.take()
+    consumer.ack(*messages[::2])
+    consumer.ack(*messages)
+    consumer.ack(*messages)
+    assert driver.show("queue:orders")["messages"] == 0
+    assert driver.show("queue:orders")["acknowledged"] == 6
+
+
+def test_nobody_settles_what_another_holds() -> None:
+    driver = server()
+    session = session_of(driver)
+    holder = session.consumer("queue:orders")
+    session.producer("queue:orders").send("one")
+    (message,) = holder.take()
+    thief = session.consumer("queue:orders")
+    thief.ack(message)
+    assert driver.show("queue:orders")["in_flight"] == 1
+    holder.ack(message)
+    assert driver.show("queue:orders")["messages"] == 0
+
+
+def test_what_is_settled_frees_no_credit() -> None:
+    driver = server()
+    session = session_of(driver)
+    consumer = session.consumer("queue:orders", messages=1)
+    session.producer("queue:orders").send("one", "two")
+    consumer.ack(*consumer.take())
+    assert consumer.take() == []
+
+
+# ---- nack
+
+
+def test_a_nacked_message_comes_again_counted_and_flagged() -> None:
+    producer, consumer = ends(server())
+    producer.send("one")
+    for count in (1, 2):
+        (message,) = consumer.take()
+        assert (message.count, message.redelivered) == (count, count > 1)
+        consumer.nack(message)
+    assert consumer.take()[0].count == 3
+
+
+def test_a_nack_with_delay_waits_that_long_and_others_go_on() -> None:
+    driver = server()
+    producer, consumer = ends(driver)
+    producer.send("one", "two")
+    one, _ = consumer.take()
+    consumer.nack(one, delay_ms=5_000)
+    producer.send("three")
+    assert consumer.bodies() == ["three"]
+    driver.advance(4.9)
+    assert consumer.take() == []
+    driver.advance(0.2)
+    assert consumer.bodies() == ["one"]
+
+
+def test_the_back_off_of_a_destination_doubles() -> None:
+    driver = server(limit=0, backoff_ms=1_000)
+    producer, consumer = ends(driver)
+    producer.send("one")
+    for wait in (1, 2, 4, 8):
+        consumer.nack(*consumer.take())
+        driver.advance(wait - 0.1)
+        assert consumer.take() == []
+        driver.advance(0.2)
+        assert len(consumer.messages) == 1
+
+
+def test_at_the_limit_it_goes_to_the_dead_with_reason_and_count() -> None:
+    driver = server(limit=3)
+    producer, consumer = ends(driver)
+    producer.send("bad", "good")
+    consumer.ack(consumer.take()[1])
+    consumer.nack(*consumer.outstanding.values(), reason="does not parse")
+    for _ in range(2):
+        consumer.nack(*consumer.take(), reason="does not parse")
+    assert consumer.take() == []
+    (dead,) = session_of(driver).consumer("queue:_DMQ").take()
+    assert dead.body == b"bad"
+    assert dead.properties == {
+        "JMS_tocsin_origin": "queue:orders",
+        "JMS_tocsin_reason": "does not parse",
+        "JMS_tocsin_attempts": 3,
+    }
+    assert driver.show("queue:orders")["messages"] == 0
+    assert driver.show("queue:orders")["dead"] == 1
+
+
+def test_without_a_limit_it_comes_for_ever_and_so_do_the_dead() -> None:
+    driver = server(limit=0)
+    producer, consumer = ends(driver)
+    producer.send("one")
+    for _ in range(50):
+        consumer.nack(*consumer.take())
+    assert consumer.take()[0].count == 51
+    driver = server(limit=1)
+    producer, consumer = ends(driver)
+    producer.send("one")
+    consumer.nack(*consumer.take())
+    dead = session_of(driver).consumer("queue:_DMQ")
+    for _ in range(20):
+        dead.nack(*dead.take())
+    assert dead.take()[0].count == 21
+
+
+def test_attempts_are_counted_over_a_crash_and_a_snapshot() -> None:
+    driver = server(limit=3)
+    producer, consumer = ends(driver)
+    producer.send("one")
+    consumer.nack(*consumer.take())
+    driver = driver.crash()
+    _, consumer = ends(driver)
+    (message,) = consumer.take()
+    assert (message.count, message.redelivered) == (2, True)
+    consumer.nack(message)
+    driver.snapshot()
+    driver = driver.crash()
+    _, consumer = ends(driver)
+    (message,) = consumer.take()
+    assert message.count == 3
+    consumer.nack(message)
+    assert drain(driver, "queue:_DMQ") == ["one"]
+
+
+def test_a_crash_between_the_last_attempt_and_the_move_buries_it_at_the_next_start() -> None:
+    driver = server(limit=1)
+    producer, consumer = ends(driver)
+    producer.send("one")
+    messages = consumer.take()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tocsin.message_manager.machine.process_removals", lambda *_: False)
+        consumer.nack(*messages)
+    driver = driver.crash()
+    assert drain(driver) == []
+    assert drain(driver, "queue:_DMQ") == ["one"]
+
+
+# ---- release, renew, leases
+
+
+def test_a_released_message_was_never_delivered() -> None:
+    driver = server(limit=1)
+    producer, consumer = ends(driver)
+    producer.send("one")
+    for _ in range(5):
+        (message,) = consumer.take()
+        assert (message.count, message.redelivered) == (1, False)
+        consumer.release(message)
+
+
+def test_released_messages_come_in_their_old_order_before_new_ones() -> None:
+    driver = server()
+    session = session_of(driver)
+    consumer = session.consumer("queue:orders", messages=3)
+    session.producer("queue:orders").send(*"abcde")
+    consumer.release(*consumer.take())
+    consumer.grant(100)
+    assert consumer.bodies() == list("abcde")
+
+
+def test_a_lease_that_runs_out_counts_and_the_message_goes_elsewhere() -> None:
+    driver = server(lease=10.0)
+    session = session_of(driver)
+    slow = session.consumer("queue:orders", messages=1)
+    session.producer("queue:orders").send("one")
+    (message,) = slow.take()
+    other = session.consumer("queue:orders")
+    driver.advance(9)
+    assert other.take() == []
+    driver.advance(2.5)
+    (again,) = other.take()
+    assert (again.count, again.redelivered) == (2, True)
+    slow.ack(message)
+    assert driver.show("queue:orders")["messages"] == 1, "who lost the lease settles nothing"
+
+
+def test_a_renewed_lease_starts_anew() -> None:
+    driver = server(lease=10.0)
+    session = session_of(driver)
+    slow = session.consumer("queue:orders", messages=1)
+    session.producer("queue:orders").send("one")
+    (message,) = slow.take()
+    other = session.consumer("queue:orders")
+    for _ in range(5):
+        driver.advance(8)
+        slow.renew(message)
+    assert other.take() == []
+    slow.ack(message)
+    assert driver.show("queue:orders")["messages"] == 0
+
+
+def test_leases_that_run_out_lead_to_the_dead_too() -> None:
+    driver = server(lease=5.0, limit=2)
+    producer, consumer = ends(driver)
+    producer.send("one")
+    driver.advance(20)
+    assert len(consumer.take()) == 2
+    (dead,) = session_of(driver).consumer("queue:_DMQ").take()
+    assert dead.properties["JMS_tocsin_reason"] == "The consumer's lease on it ran out."
+
+
+def test_settling_thousands_with_gaps_writes_records_that_fit() -> None:
+    driver = server()
+    journal = driver.storage.recovered.journal
+    producer, consumer = ends(driver)
+    for _ in range(10):
+        producer.send(*[b"x"] * 1000)
+    messages = consumer.take()
+    journal.record_limit = 12 + 16 * 100
+    consumer.settle(Outcome.ACKNOWLEDGE, messages[::2], None, "")
+    assert consumer.settled == 1
+    consumer.nack(*messages[1::2])
+    assert {message.count for message in consumer.take()} == {2}
+    driver = driver.crash()
+    assert driver.show("queue:orders")["messages"] == 5000
+    assert {entry.attempts for entry in queue_view(driver).ready} == {1}
