@@ -70,6 +70,16 @@ def test_ping_is_answered_and_sent_when_nothing_else_was() -> None:
     assert len(dialogue.take(FrameType.PING)) == 1
 
 
+def test_a_deadline_that_comes_nearer_is_announced() -> None:
+    dialogue = Dialogue(heartbeat=4.0)
+    dialogue.connect()
+    dialogue.core.hurry = False
+
+    dialogue.welcome()
+
+    assert dialogue.core.hurry, "the thread that runs the timers may sleep towards the login's deadline"
+
+
 def test_the_smaller_heartbeat_counts_and_silence_loses_the_line() -> None:
     dialogue = Dialogue(heartbeat=10.0)
     dialogue.login(heartbeat=2.0)

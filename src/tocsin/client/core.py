@@ -388,6 +388,7 @@ class Core:
         self._login_until = None
         self._dialing.succeeded()
         self._renew_at = self._now + RENEW_SECONDS
+        self.hurry = True
         self.phase = Phase.RESUMING
         for session in list(self.sessions.values()):
             session.open()

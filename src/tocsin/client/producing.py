@@ -394,8 +394,8 @@ class ProducerBase:
             return lane is not None and (lane.is_blocked or not lane.has_room)
 
 
-def _complete(handle: SendHandle, callback: Completion) -> None:
-    callback(handle.sent_message(), handle.error)
+def _complete(handle: SendHandle, callback: Completion) -> object:
+    return callback(handle.sent_message(), handle.error)
 
 
 def _write_back(batch: Batch, row: int, outgoing: Outgoing, destination: Destination) -> None:
