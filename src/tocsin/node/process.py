@@ -20,7 +20,7 @@ _SWITCH_SECONDS = 0.0005
 
 
 def run_server(config: ServerConfig, *, log_json: bool = False) -> int:
-    """Serves until SIGTERM or SIGINT, which drain; SIGHUP reloads certificates. Returns the exit code."""
+    """Serves until SIGTERM or SIGINT, which drain; SIGHUP reloads users and certificates. Returns the exit code."""
     _set_up_log(log_json)
     # The journal's thread needs Python's lock for moments only; while the loop is busy it must not wait 5 ms for each.
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -32,13 +32,14 @@ def run_server(config: ServerConfig, *, log_json: bool = False) -> int:
 
 
 async def _serve(config: ServerConfig) -> int:
-    service = Service(config)
-    await service.start()
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+    # Before anybody can know that the server is there: a signal that comes early must not end it the hard way.
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    service = Service(config)
     loop.add_signal_handler(signal.SIGHUP, _reload, service)
+    await service.start()
     log.info("tocsin listens on %s, data in %s.", service.url, config.data_dir)
     log.info("Send a first message:   tocsin send --url %s orders 'two dozen'", service.url)
     log.info("and receive it:         tocsin receive --url %s orders --count 1", service.url)
@@ -57,9 +58,9 @@ async def _serve(config: ServerConfig) -> int:
 
 def _reload(service: Service) -> None:
     try:
-        service.reload_certificates()
+        service.reload()
     except TocsinError as error:
-        log.error("Certificates were not reloaded, the old ones stay in use: %s", error)
+        log.error("Users and certificates were not reloaded, the old ones stay in use: %s", error)
 
 
 class _JsonFormatter(logging.Formatter):

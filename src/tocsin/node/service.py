@@ -22,7 +22,7 @@ from tocsin.node.threads import ThreadWorkers
 from tocsin.runtime.disk import Disk, SystemClock, SystemRandom, lock_directory
 from tocsin.runtime.tcp import TcpServer
 from tocsin.runtime.tls import Certificate, reload_certificate, server_context
-from tocsin.runtime.users_file import UsersFile
+from tocsin.runtime.users_file import Users, UsersFile
 from tocsin.wire.scram import Credentials
 
 log = logging.getLogger("tocsin")
@@ -64,8 +64,8 @@ class Service:
             log.warning("%s", note)
         boot = next_boot(files)
         identities = Identities(_number(config.site), _number(config.node), boot)
-        self._users = UsersFile(config.users_file, Credentials).load() if config.users_file else None
-        login = Login(node_secret(files, random), random.bytes, self._users.find if self._users else None)
+        self._users = self._load_users()
+        login = Login(node_secret(files, random), random.bytes, self._find_user if self._users else None)
         clients = ClientSettings(
             message_bytes_max=config.max_message_bytes,
             heartbeat=config.heartbeat_s,
@@ -81,9 +81,9 @@ class Service:
         self.failed = loop.create_future()
         self._workers = ThreadWorkers(loop, self._storage.recovered.writer.write, self._give_up)
         self._storage.attach(self._workers, self._durable, self._schedule)
-        self._tls = self._make_tls()
         self._tcp = TcpServer(self)
         try:
+            self._tls = self._make_tls()
             self.port = await self._tcp.listen(self._config.host, self._config.port, self._tls)
         except BaseException:
             self._close_storage()
@@ -133,11 +133,20 @@ class Service:
         self._storage.close()
         self._lock.release()
 
-    def reload_certificates(self) -> None:
-        """Takes certificates that were replaced on disk, for connections from now on."""
+    def reload(self) -> None:
+        """Takes users and certificates that were changed on disk, for connections from now on."""
+        users = self._load_users()
         if self._tls is not None:
             reload_certificate(self._tls, self._certificate())
-            log.info("Certificates have been reloaded.")
+        self._users = users
+        log.info("Users and certificates have been reloaded.")
+
+    def _load_users(self) -> Users[Credentials] | None:
+        path = self._config.users_file
+        return None if path is None else UsersFile(path, Credentials).load()
+
+    def _find_user(self, name: str) -> Credentials | None:
+        return None if self._users is None else self._users.find(name)
 
     def _certificate(self) -> Certificate:
         config = self._config
