@@ -91,6 +91,9 @@ class RawClient:
     def hello(self, **fields: Any) -> None:
         self.send(control(FrameType.HELLO, 0, {"version": VERSION, "product": "raw", **fields}))
 
+    def respond(self, sasl: bytes) -> None:
+        self.send(control(FrameType.RESPONSE, 0, {"sasl": sasl}))
+
     def login(self, **fields: Any) -> Self:
         self.hello(**fields)
         welcome = self.expect(FrameType.WELCOME)
