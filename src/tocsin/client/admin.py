@@ -80,7 +80,7 @@ def list_steps(core: Core, prefix: str) -> Steps[list[DestinationInfo]]:
         found += page
         if not reply.get("more") or not page:
             break
-        fields["after"] = str(page[-1].destination)
+        fields["after"] = page[-1].name
     return found
 
 

@@ -33,7 +33,7 @@ class Registry:
         self.sessions.pop(session.id, None)
 
     def claim_client_id(self, state: ConnectionState, client_id: object) -> ConnectionState | None:
-        """Gives a connection its client id (J53). Returns a holder that is away and has to give way, if there is one."""
+        """Gives a connection its client id (J53). Returns a holder that is away and has to give way, if any."""
         if not isinstance(client_id, str) or not 0 < len(client_id.encode()) <= CLIENT_ID_BYTES_MAX:
             raise InvalidClientId(f"A client id is a text of 1 to {CLIENT_ID_BYTES_MAX} bytes.")
         holder = self.known.get(self._client_ids.get(client_id, b""))

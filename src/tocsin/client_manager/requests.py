@@ -78,24 +78,52 @@ def open_consumer(request: int, session: bytes, connection: ConnectionState, fie
     return OpenConsumer(
         request, session, number(fields, "consumer"), destination, connection.identity, connection.client_id, mode,
         selector, bool(field(fields, "no_local", bool, False)), subscription,
-        bool(field(fields, "durable", bool, False)), bool(field(fields, "shared", bool, False)), field(fields, "start", dict),
-        min(field(fields, "messages", int, 0), PREFETCH_MAX), field(fields, "bytes", int, 0), _held(fields),
+        bool(field(fields, "durable", bool, False)), bool(field(fields, "shared", bool, False)),
+        field(fields, "start", dict),
+        min(field(fields, "messages", int, 0), PREFETCH_MAX), field(fields, "bytes", int, 0), ranges(fields, "held"),
     )  # fmt: skip
 
 
-def _held(fields: dict[str, Any]) -> list[Range] | None:
+def ranges(fields: dict[str, Any], name: str) -> list[Range] | None:
     """Offset ranges, written flat: first, end, first, end."""
-    flat = field(fields, "held", list)
+    flat = field(fields, name, list)
     if flat is None:
         return None
-    if len(flat) % 2 or not all(isinstance(each, int) for each in flat):
-        raise ProtocolError("The ranges that a consumer holds are malformed.")
+    if len(flat) % 2 or not all(type(each) is int and each >= 0 for each in flat):
+        raise ProtocolError(f"The field {name!r} of a request must be a list of offsets: first, end, first, end.")
     return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+FIELDS: dict[str, type] = {
+    "destination": str, "retained": bool, "max_age_ms": int, "max_bytes": int, "redelivery_limit": int,
+    "backoff_ms": int, "prefix": str, "after": str, "limit": int, "time_ms": int, "subscription": str, "durable": bool,
+}  # fmt: skip
+NEEDED: dict[str, tuple[str, ...]] = {
+    "destination.create": ("destination",),
+    "destination.delete": ("destination",),
+    "destination.purge": ("destination",),
+    "destination.show": ("destination",),
+    "offset.range": ("destination",),
+    "offset.at": ("destination", "time_ms"),
+    "subscription.delete": ("subscription",),
+    "dead.resend": ("offsets",),
+}
+
+
+def administration_fields(operation: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a request about destinations, each of its type; what nobody asked for is left out."""
+    known = {name: field(fields, name, kind) for name, kind in FIELDS.items() if fields.get(name) is not None}
+    if fields.get("offsets") is not None:
+        known["offsets"] = [list(pair) for pair in ranges(fields, "offsets") or ()]
+    missing = [name for name in NEEDED.get(operation, ()) if name not in known]
+    if missing:
+        raise ProtocolError(f"The request {operation!r} lacks the field {missing[0]!r}.")
+    return known
 
 
 def administer(request: int, connection: ConnectionState, operation: str, fields: dict[str, Any]) -> Administer:
     action = ADMINISTRATION[operation]
-    known = {key: value for key, value in fields.items() if key not in ("id", "op")}
+    known = administration_fields(operation, fields)
     if "destination" in known:
         name = address(known).name
         if not (operation == "destination.delete" and name.startswith(TEMPORARY_PREFIX)):

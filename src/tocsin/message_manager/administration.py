@@ -245,7 +245,7 @@ def _summary(state: DestinationState) -> Fields:
     counters = state.counters
     consumers = sum(len(view.consumers) for view in state.views.values())
     return {
-        "name": state.address.name, "kind": state.address.kind.word, "messages": state.backlog(),
+        "destination": str(state.address), "name": state.address.name, "kind": state.address.kind.word, "messages": state.backlog(),
         "bytes": state.log.live_bytes, "delayed": state.delayed.messages, "consumers": consumers,
         "in_flight": sum(view.locks.messages() for view in state.views.values()),
         "published": counters.published, "delivered": counters.delivered,

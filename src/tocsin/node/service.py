@@ -7,6 +7,7 @@ import logging
 import ssl
 import zlib
 from pathlib import Path
+from typing import Any
 
 from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.machine import Settings as ClientSettings
@@ -79,6 +80,7 @@ class Service:
     async def start(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
         self.failed = loop.create_future()
+        loop.set_exception_handler(self._unexpected)
         self._workers = ThreadWorkers(loop, self._storage.recovered.writer.write, self._give_up)
         self._storage.attach(self._workers, self._durable, self._schedule)
         self._tcp = TcpServer(self)
@@ -215,6 +217,13 @@ class Service:
         self._set_timer(_TICK_SECONDS)
         self.broker.tick()
         self._schedule()
+
+    def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A fault of ours in a turn of the loop: half a turn was done, so stopping is safer than going on."""
+        error = context.get("exception")
+        log.error("An error that should not happen: %s", context.get("message"), exc_info=error)
+        if error is not None and not isinstance(error, OSError):
+            self._give_up(error)
 
     def _give_up(self, error: BaseException) -> None:
         """A disk that fails is not trusted again: what is confirmed is on disk, nothing more will be."""
