@@ -56,10 +56,7 @@ class Consumer:
     def receive_nowait(self) -> Message | None:
         """The next message if one is here already."""
         self._check_receiving()
-        message = self._state.take()
-        if message is None:
-            operations.check_consumer(self._state)
-        return message
+        return operations.take_now(self._state)
 
     async def receive_body(self, wanted: type[T], timeout: float | None = None) -> T | None:
         """The body of the next message, as the type wanted; a wrong type is refused with MessageFormatError.

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from tocsin.client import operations
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
+from tocsin.client.opening import connect_failure
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import Settings
 from tocsin.model.errors import ConnectionFailed, TimedOut, TocsinError
@@ -211,11 +212,8 @@ class AioLine:
             async with asyncio.timeout(self.core.settings.connect_timeout):
                 transport, _ = await self._loop.create_connection(lambda: wire, host, port, ssl=self._tls)
         except (OSError, TimeoutError) as error:
-            reason = getattr(error, "strerror", None) or str(error) or "it does not answer in time"
-            failure = ConnectionFailed(f"No server answers at {host}:{port}: {reason}. Is it running?")
-            failure.__cause__ = error
             with self.lock:
-                self.core.connect_failed(time.monotonic(), failure)
+                self.core.connect_failed(time.monotonic(), connect_failure(host, port, error))
                 self.flush()
             return
         with self.lock:

@@ -60,14 +60,15 @@ class Batch:
     """Messages until they are confirmed. `block` is None while the batch can grow."""
 
     __slots__ = (
-        "block", "bodies", "closed", "columns", "common", "destination", "extras", "first_sequence", "key", "pending",
-        "senders", "size", "stamp", "times",
+        "block", "bodies", "closed", "columns", "common", "count", "destination", "extras", "first_sequence",
+        "key", "pending", "senders", "size", "stamp", "times",
     )  # fmt: skip
 
     def __init__(self, key: BatchKey) -> None:
         self.key = key
         self.bodies: list[Any] = []
         self.times: list[int] = []
+        self.count = 0
         self.size = 0
         # Full, sealed, or made as a whole: takes no more messages.
         self.closed = False
@@ -82,11 +83,11 @@ class Batch:
         self.destination: Destination | None = None
 
     def __len__(self) -> int:
-        return len(self.bodies)
+        return self.count
 
     @property
     def last_sequence(self) -> int:
-        return self.first_sequence + len(self.bodies) - 1
+        return self.first_sequence + self.count - 1
 
     def takes(self, key: BatchKey, extra: Extra | None) -> bool:
         """Whether one more message belongs into this batch."""
@@ -95,7 +96,8 @@ class Batch:
         return extra is None or len(self.columns | extra.keys()) <= CLIENT_COLUMNS_MAX
 
     def add(self, body: Any, size: int, time: int, extra: Extra | None) -> int:
-        row = len(self.bodies)
+        row = self.count
+        self.count = row + 1
         self.bodies.append(body)
         self.times.append(time)
         self.size += size
@@ -113,7 +115,7 @@ class Batch:
         header = BatchHeader(
             destination=destination.name,
             destination_kind=destination.kind,
-            count=len(self.bodies),
+            count=self.count,
             flags=self.key.flags | (FLAG_GROUPS if GROUP_ID in columns else 0),
             body_kind=self.key.kind,
             delivery_mode=self.key.mode,
@@ -155,6 +157,14 @@ class Batch:
         self.stamp = stamp
         return self.block
 
+    def finish(self) -> None:
+        """Confirmed: nothing is sent again. Handles may live on, and must not keep the content alive."""
+        self.block = None
+        self.bodies.clear()
+        self.extras.clear()
+        self.senders.clear()
+        self.pending.finish()
+
     def message_id(self, row: int) -> str | None:
         """The id of a message, once its batch has its sequences."""
         if self.stamp is None or self.key.flags & FLAG_NO_MESSAGE_ID:
@@ -174,7 +184,7 @@ class Batch:
         return [bytes_column(Column.BODY, self.bodies)]
 
     def _columns(self) -> dict[ColumnKey, list[Any]]:
-        count = len(self.bodies)
+        count = self.count
         columns: dict[ColumnKey, list[Any]] = {key: [value] * count for key, value in self.common.items()}
         for row, extra in self.extras:
             for key, value in extra.items():
@@ -190,6 +200,7 @@ def whole_batch(key: BatchKey, bodies: list[Any], size: int, time: int, common: 
     """A batch from a list of bodies that share their headers: the hot path of send_many."""
     batch = Batch(key)
     batch.bodies = bodies
+    batch.count = len(bodies)
     batch.times = [time]
     batch.size = size
     batch.common = common

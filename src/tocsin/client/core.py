@@ -165,8 +165,8 @@ class Core:
                     break
         except (ProtocolError, AuthenticationFailed, NewerFormat) as error:
             self._on_broken(error)
-        except KeyError as error:
-            self._on_broken(ProtocolError(f"The server sent a frame that lacks {error} or may not come now."))
+        except (KeyError, TypeError, ValueError) as error:
+            self._on_broken(ProtocolError(f"The server sent a frame that makes no sense here: {error!r}."))
 
     def prove(self, answer: bytes) -> None:
         """The result of `login.proof`."""
@@ -239,6 +239,7 @@ class Core:
     def tell(self, error: TocsinError) -> None:
         """Keeps an error that no operation can report, for the application's on_error."""
         self.untold.append(error)
+        self.hurry = True
 
     def check_open(self) -> None:
         if self.failure is not None:
@@ -451,7 +452,7 @@ class Core:
             code = fields.get("code")
             error = from_code(code, fields.get("text", "The server ended the consumer.")) if code else None
             consumer.on_end(error)
-            if error is not None:
+            if error is not None and consumer.listening:
                 self.tell(error)
 
     def _on_ping(self, frame: Frame) -> None:

@@ -86,23 +86,24 @@ class ConsumerState:
         self.ended = False
         self.error: TocsinError | None = None
 
+    def needs_attention(self) -> bool:
+        """For those who look again after others may have set it."""
+        return self.attention
+
     # What the application asks for.
 
     def take(self) -> ReceivedMessage | None:
         """The next message if one is here. Asking for it acknowledges the one before, in automatic mode."""
         run = self.current
-        if run is not None and not self.attention:
-            index = run.next
-            if index < run.end:
-                run.done = index
-                run.next = index + 1
-                return ReceivedMessage(run, index)
-        with self.session.core.port.lock:
-            run = self.advance()
-            self.session.core.port.flush()
-        if run is None:
+        index = -1 if run is None or self.attention else next(run.rest, -1)
+        if index < 0:
+            with self.session.core.port.lock:
+                run = self.advance()
+                index = -1 if run is None else next(run.rest, -1)
+                self.session.core.port.flush()
+        if run is None or index < 0:
             return None
-        index = run.next
+        run.done = index
         run.next = index + 1
         return ReceivedMessage(run, index)
 
@@ -113,9 +114,11 @@ class ConsumerState:
         current = self.current
         if current is not None:
             current.done = current.next
-            if current.next >= current.end or not self.may_hand_out:
+            if not current.left or not self.may_hand_out:
                 self.settlements.collect()
-            if current.next < current.end:
+                if self.lazy and self.settlements.waiting:
+                    self.session.core.keep_acknowledging(self)
+            if current.left:
                 if not self.may_hand_out:
                     self.attention = True
                     return None
@@ -131,31 +134,32 @@ class ConsumerState:
     def _next_run(self) -> Run | None:
         while self.buffer:
             run = self.buffer.popleft()
-            self.buffered -= run.end - run.next
+            self.buffered -= run.left
             self.buffered_bytes -= run.size
             earliest = run.decoded.block.earliest_expiry
             if earliest and self.spec.mode != "replay":
                 wall = self.session.core.port.wall_ms()
                 if earliest <= wall + EXPIRY_HORIZON_MS:
-                    self._put_back_all_but_first(run)
+                    run = self._first_of(run)
                     expiration = run.decoded.expiration(run.next)
                     if expiration and expiration <= wall:
-                        self.settlements.release([(run.first_offset, run.end_offset)])
+                        self.settlements.release([run.unseen])
                         continue
             self.current = run
-            if self.automatic and (run.end - run.next > 1 or self.settlements.waiting):
+            if self.automatic and (run.left > 1 or self.settlements.waiting):
                 self.session.core.keep_acknowledging(self)
             return run
         return None
 
-    def _put_back_all_but_first(self, run: Run) -> None:
-        if run.end - run.next > 1:
+    def _first_of(self, run: Run) -> Run:
+        """The first message of a run alone; the others go back into the buffer."""
+        if run.left > 1:
             rest = run.part(run.next + 1, run.end)
-            rest.size, run.size = run.size, 0
+            rest.size = run.size
             self.buffer.appendleft(rest)
-            self.buffered += rest.end - rest.next
+            self.buffered += rest.left
             self.buffered_bytes += rest.size
-            run.end = run.next + 1
+        return run.part(run.next, run.next + 1)
 
     @property
     def may_hand_out(self) -> bool:
@@ -167,7 +171,7 @@ class ConsumerState:
         """Whether `advance` would find a message now."""
         if not self.may_hand_out:
             return False
-        return bool(self.buffer) or (self.current is not None and self.current.next < self.current.end)
+        return bool(self.buffer) or (self.current is not None and self.current.left > 0)
 
     @property
     def is_over(self) -> bool:
@@ -196,10 +200,19 @@ class ConsumerState:
 
     def hand_back(self, message: ReceivedMessage) -> None:
         """As if the message last taken had not been received."""
-        run = message._run
-        if self.current is run and run.next == message._index + 1:
-            run.next = message._index
+        run, index = message._run, message._index
+        with self.session.core.port.lock:
+            if self.current is not run or run.next != index + 1:
+                return
+            self.settlements.collect()
+            self.session.core.keep_acknowledging(self)
+            rest = run.take_back()
+            again = run.part(index, index + 1 if rest is None else rest.end)
+            run.next = run.end = index
+            self.current = None
             self.attention = True
+            self.buffer.appendleft(again)
+            self.buffered += again.left
 
     # What comes from the server.
 
@@ -237,7 +250,7 @@ class ConsumerState:
         return news
 
     def _put(self, run: Run) -> None:
-        self.buffered += run.end - run.next
+        self.buffered += run.left
         self.buffered_bytes += run.size
         buffer = self.buffer
         buffer.append(run)
@@ -269,8 +282,7 @@ class ConsumerState:
 
     @property
     def unseen(self) -> int:
-        current = self.current
-        return self.buffered + (current.end - current.next if current is not None else 0)
+        return self.buffered + (self.current.left if self.current is not None else 0)
 
     def raise_credit(self) -> None:
         """Lets the server send more when about half of what it may send has been used."""
@@ -331,21 +343,22 @@ class ConsumerState:
         self.session.check_open()
 
     def not_handed_out(self) -> list[Range]:
-        runs = [run for run in (self.current, *self.buffer) if run is not None and run.next < run.end]
-        return [(run.first_offset, run.end_offset) for run in runs]
+        runs = [run for run in (self.current, *self.buffer) if run is not None and run.left]
+        return [run.unseen for run in runs]
 
-    def clear_buffer(self) -> None:
+    def take_back(self) -> list[Run]:
+        """Empties the buffer, and gives what the application has not seen."""
+        self.attention = True
+        rest = self.current.take_back() if self.current is not None else None
+        runs = [*([] if rest is None else [rest]), *self.buffer]
         self.buffer.clear()
         self.buffered = self.buffered_bytes = 0
-        if self.current is not None:
-            self.current.end = self.current.next
-        self.current = None
-        self.attention = True
+        return runs
 
     def let_go(self, acknowledge: bool, count: bool = True) -> None:
         """Settles everything: what the application has is acknowledged or given back, the rest was never seen."""
         settlements = self.settlements
-        unseen = self.not_handed_out()
+        unseen = [run.unseen for run in self.take_back()]
         if self.automatic and acknowledge and self.current is not None:
             self.current.done = self.current.next
         settlements.flush()
@@ -353,7 +366,7 @@ class ConsumerState:
             settlements.release(unseen)
             if count:
                 settlements.nack(list(settlements.outstanding), 0, "")
-        self.clear_buffer()
+        self.current = None
 
     def recover(self) -> None:
         """Everything that was handed out and not acknowledged comes again, in its old order, before anything else."""
@@ -378,20 +391,15 @@ class ConsumerState:
         if self.gate and self.settlements.confirmed >= self.gate:
             self.gate = 0
         self.raise_credit()
+        if self.spec.prefetch == 0 and self.waiter is not None and not self.unseen:
+            # Somebody waits for the one message that was asked for on the connection that is gone.
+            self._grant(self.received + 1)
         self.notify()
 
     def _keep_only(self, ours: RangeSet) -> None:
-        current = self.current
-        left = [] if current is None else [current.part(current.next, current.end)]
-        if current is not None:
-            current.end = current.next
-            self.attention = True
-        runs = [*left, *self.buffer]
-        self.buffer.clear()
-        self.buffered = self.buffered_bytes = 0
-        for run in runs:
+        for run in self.take_back():
             base = run.decoded.offset
-            for first, end in ours.within(run.first_offset, run.end_offset):
+            for first, end in ours.within(*run.unseen):
                 self._put(run.part(first - base, end - base))
 
     def fail(self, error: TocsinError) -> None:
@@ -399,7 +407,7 @@ class ConsumerState:
         self.ended = True
         self.error = error
         self.opened.fail(error)
-        self.clear_buffer()
+        self.take_back()
         self.settlements.fail(error)
         if self.waiter is not None:
             waiter, self.waiter = self.waiter, None
@@ -407,7 +415,4 @@ class ConsumerState:
 
 
 def _comes_before(run: Run, other: Run) -> bool:
-    return (
-        run.decoded.offset + run.start < other.decoded.offset + other.start
-        and run.decoded.block.priority >= other.decoded.block.priority
-    )
+    return run.unseen < other.unseen and run.decoded.block.priority >= other.decoded.block.priority

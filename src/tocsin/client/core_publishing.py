@@ -158,7 +158,7 @@ class Lane:
     def confirm_up_to(self, sequence: int) -> None:
         inflight = self.inflight
         while inflight and inflight[0].last_sequence <= sequence:
-            inflight.popleft().pending.finish()
+            inflight.popleft().finish()
         self.confirmed = max(self.confirmed, sequence)
 
     def on_refused(self, fields: dict[str, Any]) -> None:

@@ -147,10 +147,9 @@ class SessionState:
         if error is None:
             consumer.reopened(_pairs(reply.get("kept")))
             return
-        was_open = consumer.opened.done
         self._forget_consumer(consumer)
         consumer.fail(error)
-        if was_open:
+        if consumer.listening:
             self.core.tell(error)
 
     def _forget_consumer(self, consumer: ConsumerState) -> None:

@@ -1,18 +1,21 @@
 """Messages as they were delivered: a block decoded once, runs of messages within it, and the objects handed out.
 
-A run is a row of neighbours that came with the same delivery count. Two plain integers are all that moves per message:
+A run is a row of neighbours that came with the same delivery count. Handing one out takes no lock:
 
     start          done            next            end
       |  acknowledged |  handed out  |  not seen yet |
 
-In automatic mode the application's demand for the next message sets `done`; whoever flushes turns [acked, done) into
-one range. No lock is needed for that, because each integer has one writer.
+`rest` is an iterator over what was not seen. Taking from it is one step for the interpreter, so a message that another
+thread takes back (a reconnect has found it gone) was not handed out, and one that was handed out is not taken back. In
+automatic mode the application's demand for the next message sets `done`; whoever flushes turns [acked, done) into one
+range. `done` and `next` have one writer, the application's thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from tocsin.model.batch import FLAG_NO_MESSAGE_ID, Block, BodyKind, Column
@@ -22,6 +25,7 @@ from tocsin.model.destination import TEMPORARY_PREFIX, Destination, parse_destin
 from tocsin.model.errors import InvalidDestination, MessageNotWriteable
 from tocsin.model.message import MODE_WORDS, Message, correlation_from_text, message_id
 from tocsin.model.properties import DELIVERY_COUNT, GROUP_ID, GROUP_SEQUENCE, Properties
+from tocsin.model.ranges import Range
 from tocsin.model.values import Bytes, Int
 
 if TYPE_CHECKING:
@@ -89,8 +93,8 @@ class Run:
     """Neighbouring messages of one block, delivered to one consumer with one delivery count."""
 
     __slots__ = (
-        "acked", "bodies", "consumer", "count", "decoded", "done", "end", "next", "plain", "redelivered", "settled",
-        "size", "start",
+        "acked", "bodies", "consumer", "count", "decoded", "done", "end", "next", "plain", "redelivered", "rest",
+        "settled", "size",
     )  # fmt: skip
 
     def __init__(
@@ -98,8 +102,9 @@ class Run:
     ) -> None:
         self.consumer = consumer
         self.decoded = decoded
-        self.start = self.next = self.done = self.acked = start
+        self.next = self.done = self.acked = start
         self.end = end
+        self.rest = iter(range(start, end))
         self.count = count
         self.redelivered = redelivered
         self.bodies = decoded.bodies
@@ -110,16 +115,27 @@ class Run:
         self.size = 0
 
     @property
-    def first_offset(self) -> int:
-        """Of the first message not handed out."""
-        return self.decoded.offset + self.next
+    def left(self) -> int:
+        """How many messages were not handed out."""
+        return length_hint(self.rest)
 
     @property
-    def end_offset(self) -> int:
-        return self.decoded.offset + self.end
+    def unseen(self) -> Range:
+        """Their offsets."""
+        end = self.decoded.offset + self.end
+        return end - self.left, end
+
+    def take_back(self) -> Run | None:
+        """Ends this run where the application is; what it has not seen becomes a run of its own."""
+        left = list(self.rest)
+        if not left:
+            return None
+        rest = self.part(left[0], left[-1] + 1)
+        rest.size, self.size = self.size, 0
+        self.end = left[0]
+        return rest
 
     def part(self, start: int, end: int) -> Run:
-        """A run of some of the messages not handed out."""
         return Run(self.consumer, self.decoded, start, end, self.count, self.redelivered)
 
 

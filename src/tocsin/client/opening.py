@@ -8,7 +8,7 @@ from typing import Any
 from tocsin.client.settings import CONNECT_SECONDS, RECONNECT_SECONDS, Settings
 from tocsin.client.url import ServerUrl, parse_url
 from tocsin.model.bodies import NO_SERIALIZERS, Serializers
-from tocsin.model.errors import ConfigError
+from tocsin.model.errors import ConfigError, ConnectionFailed
 from tocsin.model.limits import HEARTBEAT_SECONDS
 
 _NUMBERS = {
@@ -55,3 +55,17 @@ def tls_context(url: ServerUrl, given: ssl.SSLContext | bool | None) -> ssl.SSLC
     if given is False and url.tls:
         raise ConfigError("The URL says tocsins://, which is TLS, and ssl=False says no TLS; change one of them.")
     return ssl.create_default_context() if given or url.tls else None
+
+
+def connect_failure(host: str, port: int, error: Exception) -> ConnectionFailed:
+    """Why a server could not be connected to, as a sentence."""
+    if isinstance(error, ssl.SSLError):
+        reason = getattr(error, "verify_message", None) or error.reason or error
+        failure = ConnectionFailed(
+            f"TLS with {host}:{port} failed: {reason}. Does the server speak TLS, with a known CA?"
+        )
+    else:
+        reason = getattr(error, "strerror", None) or str(error) or "no answer in time"
+        failure = ConnectionFailed(f"No server answers at {host}:{port}: {reason}. Is it running?")
+    failure.__cause__ = error
+    return failure

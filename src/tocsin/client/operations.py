@@ -160,6 +160,18 @@ def receive(consumer: ConsumerState) -> Steps[ReceivedMessage | None]:
         yield ready
 
 
+def take_now(consumer: ConsumerState) -> ReceivedMessage | None:
+    """The next message if it is here; acknowledgements leave when it is not, as before any wait."""
+    message = consumer.take()
+    if message is None:
+        with consumer.session.core.port.lock:
+            check_consumer(consumer)
+            if not consumer.lazy:
+                consumer.settlements.flush()
+            consumer.session.core.port.flush()
+    return message
+
+
 def check_consumer(consumer: ConsumerState) -> None:
     """Raises for a consumer that was broken; one that was closed while somebody waits simply ends."""
     consumer.session.core.check_open()

@@ -61,9 +61,7 @@ class Consumer:
         message = self._state.take()
         if message is None:
             self._line.read_now()
-            message = self._state.take()
-            with self._line.lock:
-                operations.check_consumer(self._state)
+            message = operations.take_now(self._state)
         return message
 
     def receive_body(self, wanted: type[T], timeout: float | None = None) -> T | None:
@@ -93,13 +91,14 @@ class Consumer:
                     return
             yield message
             run = state.current
-            while run is not None and not state.attention:
-                index = run.next
-                if index >= run.end:
-                    break
+            if run is None or state.attention:
+                continue
+            for index in run.rest:
                 run.done = index
                 run.next = index + 1
                 yield ReceivedMessage(run, index)
+                if state.needs_attention():
+                    break
 
     @property
     def on_message(self) -> Listener | None:

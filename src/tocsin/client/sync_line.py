@@ -31,6 +31,7 @@ from typing import Any, TypeVar
 from tocsin.client import operations
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
+from tocsin.client.opening import connect_failure
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import Settings
 from tocsin.model.errors import ConnectionFailed, TimedOut, TocsinError
@@ -361,6 +362,11 @@ class Line:
                 with self.lock:
                     self._sleeping = False
                     self._serve(events)
+        except Exception as error:
+            # Never silently: whoever waits would wait for ever.
+            LOG.exception("the I/O thread has failed")
+            with self.lock:
+                self.core.give_up(ConnectionFailed(f"The client has failed: {error!r}. Please report this."))
         finally:
             self._release()
 
@@ -429,11 +435,8 @@ class Line:
             self.flush()
 
     def _connect_failed(self, host: str, port: int, error: OSError) -> None:
-        reason = error.strerror or str(error)
-        failure = ConnectionFailed(f"No server answers at {host}:{port}: {reason}. Is it running?")
-        failure.__cause__ = error
         with self.lock:
-            self.core.connect_failed(time.monotonic(), failure)
+            self.core.connect_failed(time.monotonic(), connect_failure(host, port, error))
 
     def _tell(self) -> None:
         """Errors that no call can report go to the application, one at a time."""
