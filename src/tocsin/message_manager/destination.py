@@ -300,5 +300,15 @@ class DestinationState:
             return False
         return self.options.retained or bool(self.log.needed[self.log.row_at(offset) - self.log.base])
 
+    @property
+    def busy(self) -> bool:
+        """Whether anybody waits for what becomes visible, or work was left."""
+        if self.inbox or self.readers or self.removals:
+            return True
+        for view in self.views.values():
+            if view.consumers:
+                return True
+        return False
+
     def in_use(self) -> bool:
         return bool(self.readers) or any(view.consumers for view in self.views.values())

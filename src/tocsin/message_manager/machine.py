@@ -130,7 +130,11 @@ class MessageManager:
         lsn = int(self.ledger.journal.durable_lsn)
         self.ledger.durable(lsn)
         while self._uncommitted and self._uncommitted[0][0] <= lsn:
-            self._wake(self._uncommitted.popleft()[1])
+            state = self.directory.by_id.get(self._uncommitted.popleft()[1])
+            if state is not None:
+                committed(state, self.ledger)
+                if state.busy:
+                    self._wake(state.id)
         stalled, self._stalled = self._stalled, set()
         for destination in stalled:
             self._wake(destination)

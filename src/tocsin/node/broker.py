@@ -77,15 +77,18 @@ class Broker:
         """Commands to the message manager, its work, replies back to the clients."""
         self._now, self._wall = self._clock.now(), self._clock.wall()
         clients, manager, bus = self.clients, self.manager, self._bus
-        for command in clients.commands:
-            bus.send(CLIENT_MANAGER, MESSAGE_MANAGER, command)
-        clients.commands = []
-        bus.deliver()
+        if clients.commands:
+            for command in clients.commands:
+                bus.send(CLIENT_MANAGER, MESSAGE_MANAGER, command)
+            clients.commands = []
+            bus.deliver()
         more = manager.run()
-        for receiver, reply in manager.take_replies():
-            bus.send(MESSAGE_MANAGER, receiver, reply)
-        bus.deliver()
-        clients.flush(self._now)
+        replies = manager.take_replies()
+        if replies:
+            for receiver, reply in replies:
+                bus.send(MESSAGE_MANAGER, receiver, reply)
+            bus.deliver()
+            clients.flush(self._now)
         return more
 
     def take_out(self) -> list[tuple[int, list[Bytes]]]:
