@@ -202,13 +202,21 @@ _REPLIES: dict[str, dict[str, Any]] = {
 }
 
 
-def make_block(bodies: list[Any], *, properties: dict[str, Any] | None = None, **header: Any) -> bytes:
+def make_block(
+    bodies: list[Any],
+    *,
+    properties: dict[str, Any] | None = None,
+    correlation_id: str | None = None,
+    **header: Any,
+) -> bytes:
     kind = BodyKind.TEXT if isinstance(bodies[0], str) else BodyKind.BYTES
     fields: dict[str, Any] = {"base_timestamp": 1_600_000_000_000, "producer_id": PRODUCER, "body_kind": kind} | header
     column = (text_column if isinstance(bodies[0], str) else bytes_column)(Column.BODY, bodies)
     columns = [column]
     for name, value in (properties or {}).items():
         columns.append(value_column(Column.PROPERTY, Type.STRING, name, [value] * len(bodies)))
+    if correlation_id is not None:
+        columns.append(value_column(Column.CORRELATION_ID, Type.STRING, "", [correlation_id] * len(bodies)))
     if expiry := header.get("earliest_expiry"):
         columns.append(value_column(Column.EXPIRY, Type.LONG, "", [expiry] * len(bodies)))
     return encode_block(BatchHeader(QUEUE.name, QUEUE.kind, len(bodies), **fields), columns)

@@ -419,3 +419,67 @@ def test_an_unreadable_block_is_given_back_with_the_reason() -> None:
     (settle,) = dialogue.settled()
     assert (settle.outcome, settle.ranges) == (Outcome.NACK, [(3, 4)])
     assert "unreadable" in settle.reason
+
+
+def test_a_message_handed_back_does_not_take_acknowledgements_with_it() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b", "c"])
+    consumer.take()
+    message = consumer.take()
+    assert message is not None
+
+    consumer.hand_back(message)
+    dialogue.pass_time(0.006)
+
+    assert [settle.ranges for settle in dialogue.settled()] == [[(0, 1)]]
+    assert take_all(consumer) == ["b", "c"]
+
+
+def test_somebody_who_waits_without_prefetch_is_served_after_a_loss() -> None:
+    dialogue, consumer = opened(prefetch=0)
+    ready = consumer.when_ready()
+    dialogue.lose()
+    dialogue.login(resumed=True)
+    dialogue.answer(consumer_open={"kept": []})
+
+    assert [credit.messages for credit in dialogue.credits()] == [1]
+    dialogue.deliver(consumer, ["a"])
+    assert ready.is_done()
+
+
+def test_dups_ok_acknowledges_the_last_message_too() -> None:
+    dialogue, consumer = opened("dups_ok")
+    dialogue.deliver(consumer, ["only"])
+    assert take_all(consumer) == ["only"]
+    for _ in range(40):
+        dialogue.pass_time(0.006)
+    assert [settle.ranges for settle in dialogue.settled()] == [[(0, 1)]]
+
+
+def test_a_busy_application_is_not_looked_at_for_ever() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b", "c"])
+    consumer.take()
+    for _ in range(5):
+        dialogue.pass_time(0.006)
+    deadline = dialogue.core.next_deadline()
+    assert deadline is not None
+    assert deadline > dialogue.now_seconds + 1, "no tick is due while the application handles its message"
+
+    consumer.take()
+    dialogue.pass_time(0.006)
+
+    assert [settle.ranges for settle in dialogue.settled()] == [[(0, 1)]]
+
+
+def test_what_was_handed_out_is_not_taken_back() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b", "c"])
+    run = consumer.advance()
+    assert run is not None
+    # The application's thread has taken the first message, and has not noted it yet.
+    assert next(run.rest) == 0
+
+    consumer.recover()
+
+    assert (Outcome.RELEASE, [(1, 3)]) in [(each.outcome, each.ranges) for each in dialogue.settled()]

@@ -1,15 +1,21 @@
 """The library that applications import: one machine with two thin shells, threads and asyncio.
 
-core               the connection's machine; its mechanisms are in core_login, core_sessions, core_publishing,
-                   core_consuming and core_settling
-pending            what operations wait for; operations, producing, requesting and admin are written in steps of it
-batching, headers  messages on their way into blocks
-delivered          messages on their way out of blocks
-sync, sync_*       the shell for threads: line (socket and I/O thread), worker, session, producer, consumer
-aio, aio_*         the same for asyncio
+core                     the connection's machine. Its mechanisms: core_dialing, core_login, core_sessions,
+                         core_publishing, core_consuming, core_settling, core_acknowledging
+port                     what the core's objects need of a shell
+pending                  what operations wait for. In steps of it are written: operations, producing, requesting, admin
+batching, headers        messages on their way into blocks
+delivered                messages on their way out of blocks
+sync, sync_*             the shell for threads: line (socket, I/O thread, who reads), worker, session, producer, consumer
+aio, aio_*               the same for asyncio
 settings, opening, url   what a connection is told to be
+temporary                destinations that end with their connection
 """
 
+from tocsin.client.admin import DestinationInfo, Metadata
 from tocsin.client.sync import Connection, connect
+from tocsin.client.sync_consumer import Browser, Consumer
+from tocsin.client.sync_producer import Producer
+from tocsin.client.sync_session import Session
 
-__all__ = ["Connection", "connect"]
+__all__ = ["Browser", "Connection", "Consumer", "DestinationInfo", "Metadata", "Producer", "Session", "connect"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tocsin.client import operations
@@ -17,6 +16,9 @@ from tocsin.model.properties import JMSX_NAMES
 
 
 def own_version() -> str:
+    # Imported here, because it takes longer than the whole client and hardly anybody asks.
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("tocsin")
     except PackageNotFoundError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl as ssl_module
 from collections.abc import Callable
+from datetime import datetime
 from types import TracebackType
 from typing import Any
 
@@ -188,6 +189,16 @@ class Connection:
     async def show_destination(self, destination: Destination | str) -> DestinationInfo:
         where = as_destination(destination)
         return DestinationInfo.of(await self._request("destination.show", {"destination": str(where)}), where)
+
+    async def offset_range(self, topic: Destination | str) -> tuple[int, int]:
+        """Of a retained topic: the first offset that is stored, and one past the last."""
+        reply = await self._request("offset.range", {"destination": str(as_destination(topic))})
+        return int(reply["earliest"]), int(reply["latest"])
+
+    async def offset_at(self, topic: Destination | str, time: datetime) -> int:
+        """Of a retained topic: the first offset that was appended at or after a time with its zone."""
+        fields = {"destination": str(as_destination(topic)), "time_ms": operations.milliseconds_of(time)}
+        return int((await self._request("offset.at", fields))["offset"])
 
     async def resend_dead(self, offsets: list[tuple[int, int]]) -> int:
         """Sends messages of _DMQ, given as ranges of offsets, back to where they came from."""

@@ -278,15 +278,19 @@ def check_subscription_name(name: str) -> str:
     return check_name(name, "subscription")
 
 
+def milliseconds_of(time: datetime) -> int:
+    if time.tzinfo is None:
+        raise IllegalState("A time to start from needs its zone, as in datetime.now(timezone.utc).")
+    return int(time.timestamp() * 1000)
+
+
 def _read_start(start: Any) -> Fields | None:
     if start is None:
         return None
     if isinstance(start, str) and start in STARTS:
         return {"at": start}
     if isinstance(start, datetime):
-        if start.tzinfo is None:
-            raise IllegalState("start as a time needs a time zone, as in datetime.now(timezone.utc).")
-        return {"time_ms": int(start.timestamp() * 1000)}
+        return {"time_ms": milliseconds_of(start)}
     if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
         return {"offset": start}
     raise IllegalState(f"start is 'earliest', 'latest', an offset or a time with its zone, not {start!r}.")

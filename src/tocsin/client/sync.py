@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl as ssl_module
 from collections.abc import Callable
+from datetime import datetime
 from types import TracebackType
 from typing import Any
 
@@ -102,7 +103,10 @@ class Connection:
 
     @property
     def on_error(self) -> Callable[[TocsinError], object] | None:
-        """Called with each error that no call can report, such as a connection that could not be healed."""
+        """Called with each error that no call can report, such as a connection that could not be healed.
+
+        The calls come one at a time from the thread that serves the connection, so they should return soon.
+        """
         return self._line.on_error
 
     @on_error.setter
@@ -190,6 +194,16 @@ class Connection:
     def show_destination(self, destination: Destination | str) -> DestinationInfo:
         where = as_destination(destination)
         return DestinationInfo.of(self._request("destination.show", {"destination": str(where)}), where)
+
+    def offset_range(self, topic: Destination | str) -> tuple[int, int]:
+        """Of a retained topic: the first offset that is stored, and one past the last."""
+        reply = self._request("offset.range", {"destination": str(as_destination(topic))})
+        return int(reply["earliest"]), int(reply["latest"])
+
+    def offset_at(self, topic: Destination | str, time: datetime) -> int:
+        """Of a retained topic: the first offset that was appended at or after a time with its zone."""
+        fields = {"destination": str(as_destination(topic)), "time_ms": operations.milliseconds_of(time)}
+        return int(self._request("offset.at", fields)["offset"])
 
     def resend_dead(self, offsets: list[tuple[int, int]]) -> int:
         """Sends messages of _DMQ, given as ranges of offsets, back to where they came from."""

@@ -1,0 +1,86 @@
+"""Settlements: numbers, bounds, and waiting until they are durable."""
+
+from __future__ import annotations
+
+from tests.client.dialogue import Dialogue
+
+from tocsin.client.core_settling import Settlements
+from tocsin.model.errors import ConnectionFailed
+from tocsin.model.limits import RANGES_PER_FRAME_SENT
+from tocsin.model.ranges import RangeSet
+from tocsin.wire.frames import Outcome
+
+
+def opened() -> tuple[Dialogue, Settlements]:
+    dialogue = Dialogue()
+    dialogue.login()
+    settlements = dialogue.consumer(dialogue.session("client")).settlements
+    dialogue.listen()
+    dialogue.heard.clear()
+    return dialogue, settlements
+
+
+def test_numbers_rise_and_waiting_ends_with_the_last() -> None:
+    dialogue, settlements = opened()
+    settlements.outstanding.add(0, 10)
+    settlements.nack([(0, 2)], None, "")
+    first = settlements.when_durable()
+    settlements.release([(2, 4)])
+    second = settlements.when_durable()
+
+    assert [settle.number for settle in dialogue.settled()] == [1, 2]
+    settlements.confirm(1)
+    assert (first.is_done(), second.is_done()) == (True, False)
+    settlements.confirm(2)
+    assert second.is_done()
+    assert settlements.when_durable().is_done()
+    assert list(settlements.outstanding) == [(4, 10)]
+
+
+def test_many_ranges_go_in_several_frames() -> None:
+    dialogue, settlements = opened()
+    count = RANGES_PER_FRAME_SENT + 10
+    for offset in range(0, 2 * count, 2):
+        settlements.to_acknowledge.add(offset, offset + 1)
+    settlements.flush()
+    assert [len(settle.ranges) for settle in dialogue.settled()] == [RANGES_PER_FRAME_SENT, 10]
+
+
+def test_a_renewal_is_not_waited_for_and_settles_nothing() -> None:
+    dialogue, settlements = opened()
+    settlements.outstanding.add(0, 3)
+    settlements.renew([(0, 3)])
+    assert [settle.outcome for settle in dialogue.settled()] == [Outcome.RENEW]
+    assert settlements.when_durable().is_done()
+    assert list(settlements.outstanding) == [(0, 3)]
+
+
+def test_held_is_what_is_not_settled_durably() -> None:
+    _, settlements = opened()
+    settlements.outstanding.add(0, 6)
+    settlements.nack([(2, 4)], 0, "")
+    assert list(settlements.held()) == [(0, 6)]
+    settlements.confirm(1)
+    assert list(settlements.held()) == [(0, 2), (4, 6)]
+
+
+def test_nothing_is_repeated_for_what_went_elsewhere() -> None:
+    dialogue, settlements = opened()
+    settlements.outstanding.add(0, 6)
+    settlements.nack([(0, 2)], 0, "")
+    dialogue.settled()
+    waiting = settlements.when_durable()
+    settlements.repeat(RangeSet([(4, 6)]))
+    assert not dialogue.settled()
+    assert waiting.is_done()
+    assert list(settlements.outstanding) == [(4, 6)]
+
+
+def test_who_waits_is_told_of_the_end() -> None:
+    _, settlements = opened()
+    settlements.outstanding.add(0, 2)
+    settlements.nack([(0, 2)], 0, "")
+    waiting = settlements.when_durable()
+    settlements.fail(ConnectionFailed("gone"))
+    assert isinstance(waiting.error, ConnectionFailed)
+    assert settlements.is_clear
