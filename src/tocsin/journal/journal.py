@@ -208,6 +208,11 @@ class Journal:
         """
         self._upkeep.snapshot_taken(lsn)
 
+    @property
+    def lacks_snapshot(self) -> bool:
+        """There is no room for publishes, and snapshots would bring some back."""
+        return self.full and self._upkeep.wants_snapshot()
+
     def maintenance(self) -> MaintenanceJob | None:
         """One small job of upkeep; no other comes before `maintained`. None: nothing to do now."""
         return self._upkeep.next_job() if self._ready else None

@@ -56,6 +56,13 @@ class Upkeep:
         if lsn > self._newest_snapshot:
             self._floor, self._newest_snapshot = self._newest_snapshot, lsn
 
+    def wants_snapshot(self) -> bool:
+        """Whether room would come back if the floor were higher: a sealed segment above it is mostly dead."""
+        return self.liveness_known and any(
+            index.sealed and index.last_lsn > self._floor and 2 * index.live_bytes < index.data_bytes()
+            for index in self._segments[:-1]
+        )
+
     def released(self, index: SegmentIndex, first_lsn: int, last_lsn: int) -> None:
         job = self._job
         if isinstance(job, RewriteSegment) and job.first_lsn == index.first_lsn:

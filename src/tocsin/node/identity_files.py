@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tocsin.journal.atomic_file import replace_file
+from tocsin.journal.snapshot import SPARE
 from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.runtime.ports import Files, Random
 
@@ -41,5 +44,10 @@ def _read(files: Files, name: str) -> bytes | None:
 
 
 def _replace(files: Files, name: str, data: bytes) -> None:
+    if replace_file(files, name, [data]):
+        return
+    # What was set aside for snapshots gives way: a server must start on a full disk, or nobody can empty its queues.
+    with suppress(FileNotFoundError):
+        files.remove(SPARE)
     if not replace_file(files, name, [data]):
         raise StorageFull("The disk is full: the server can't even note that it starts. Free some space.")

@@ -49,6 +49,7 @@ class Service:
         self._tls: ssl.SSLContext | None = None
         self._scheduled = False
         self._stopping = False
+        self._closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._tick_due = 0.0
 
@@ -121,16 +122,20 @@ class Service:
         if self.failed is not None and not self.failed.done():
             self.broker.manager.settle_reserves()
             self._storage.begin_snapshot()
+            deadline = self._loop.time() + _DRAIN_SECONDS
             while not self._storage.idle or self._storage.snapshotting:
                 self._pump()
                 await asyncio.sleep(0.002)
-                if self.failed.done():
+                # On a full disk what waits to be written, and was not confirmed, may wait for ever.
+                if self.failed.done() or (self._storage.is_full and self._loop.time() > deadline):
                     break
-        if self._timer is not None:
-            self._timer.cancel()
         self._close_storage()
 
     def _close_storage(self) -> None:
+        # What the threads still report, or a timer, must not begin anything any more.
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         self._workers.stop()
         self._storage.close()
         self._lock.release()
@@ -188,6 +193,8 @@ class Service:
 
     def _pump(self) -> None:
         self._scheduled = False
+        if self._closed:
+            return
         more = self.broker.pump()
         out = self.broker.take_out()
         if len(out) > 1:

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tocsin.journal.compaction import run_maintenance, run_move
-from tocsin.journal.jobs import Location, Maintained, MoveBlock, Moved, MoveJob, Written
+from tocsin.journal.jobs import (
+    Location,
+    Maintained,
+    MoveBlock,
+    Moved,
+    MoveJob,
+    SegmentDropped,
+    SegmentRewritten,
+    Written,
+)
 from tocsin.journal.reader import BlockReader, StaleLocation
 from tocsin.journal.recovery import Recovered, recover
+from tocsin.journal.segment import segment_name
 from tocsin.journal.snapshot import SnapshotWriter
 from tocsin.journal.stream import StreamStore
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.ledger import DropStream, ReadBlocks
 from tocsin.message_manager.machine import MessageManager, Settings
+from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.recovery import Recovery
 from tocsin.message_manager.snapshots import destination_section, directory_section
 from tocsin.model.errors import JournalDamaged, StorageFull
@@ -42,6 +53,7 @@ class Storage:
         self._snapshot: SnapshotRun | None = None
         self._bytes_since_snapshot = 0
         self._moved_to = 0
+        self._room_sought = Lsn(0)
         self._workers: Workers | None = None
 
     def open(self, settings: Settings, now: float, wall: float) -> MessageManager:
@@ -151,7 +163,12 @@ class Storage:
             else:
                 self.streams.drop_before(drop.destination, Offset(drop.before))
 
-        self._workers.upkeep(job, lambda _: None)
+        self._workers.upkeep(job, self._stream_dropped)
+
+    def _stream_dropped(self, _: object) -> None:
+        """Which of its files are gone only the thread knows: the reader opens what it needs again."""
+        assert self._workers is not None
+        self._workers.read(self._reader.close, lambda _: self._progress())
 
     # ---- upkeep
 
@@ -168,11 +185,23 @@ class Storage:
             self._snapshot.step()
         elif self._bytes_since_snapshot > self._snapshot_bytes:
             self.begin_snapshot()
+        elif journal.lacks_snapshot and journal.last_lsn > self._room_sought:
+            # Tried once for each record: when there is no room for a snapshot either, trying harder does not help.
+            self._room_sought = journal.last_lsn
+            self.begin_snapshot()
 
     def _maintained(self, done: Maintained) -> None:
         self._maintaining = False
         self.recovered.journal.maintained(done)
+        if isinstance(done, SegmentDropped | SegmentRewritten):
+            self._forget(segment_name(done.first_lsn))
         self._progress()
+
+    def _forget(self, name: str) -> None:
+        """A file is gone or replaced; its room comes back only when nobody has it open any more."""
+        assert self._workers is not None
+        self._workers.read(lambda: self._reader.forget(name), lambda _: self._progress())
+        self._workers.upkeep(lambda: self._upkeep_reader.forget(name), lambda _: self._progress())
 
     def _move_retained(self) -> None:
         """Blocks of retained topics leave sealed segments for their own files, once, in the order of their offsets."""
@@ -233,14 +262,29 @@ class Storage:
     def snapshotting(self) -> bool:
         return self._snapshot is not None
 
-    def _snapshot_over(self) -> None:
+    def _snapshot_over(self, went_well: bool) -> None:
         self._snapshot = None
+        if went_well and self.recovered.journal.lacks_snapshot:
+            self._move_on()
         self._progress()
+
+    def _move_on(self) -> None:
+        """Room comes back below the older of two snapshots, and each needs an LSN of its own.
+
+        So that a full disk does not wait for somebody to acknowledge something, a record that changes nothing follows.
+        """
+        ledger = self._manager.ledger
+        dead = self._manager.directory.dead_messages(ledger)
+        dead.lsn = ledger.append(RecordKind.FORGET, write_map({"destination": dead.id, "producer": b""}))
 
     @property
     def idle(self) -> bool:
         """Nothing is on its way to the disk."""
         return not self._writing and not self.recovered.journal.pending_bytes()
+
+    @property
+    def is_full(self) -> bool:
+        return self.recovered.journal.full
 
     def close(self) -> None:
         self.recovered.writer.close()
@@ -252,7 +296,12 @@ class SnapshotRun:
     """One snapshot, destination by destination, so that the loop is never held up by the whole state."""
 
     def __init__(
-        self, files: Files, recovered: Recovered, manager: MessageManager, workers: Workers, over: Callable[[], None]
+        self,
+        files: Files,
+        recovered: Recovered,
+        manager: MessageManager,
+        workers: Workers,
+        over: Callable[[bool], None],
     ) -> None:
         self._journal = recovered.journal
         self._manager = manager
@@ -275,7 +324,7 @@ class SnapshotRun:
         if not went_well:
             if self._writer is not None:
                 self._workers.upkeep(self._writer.abort, lambda _: None)
-            self._over()
+            self._over(False)
         else:
             self.step()
 
@@ -303,7 +352,7 @@ class SnapshotRun:
     def _committed(self, went_well: object) -> None:
         if went_well:
             self._journal.snapshot_taken(self._lsn)
-        self._over()
+        self._over(bool(went_well))
 
 
 def _has_room(job: Callable[[], None]) -> bool:

@@ -14,7 +14,7 @@ class Workers(Protocol):
     """Three lines of work that never wait for each other: commits, cold reads, upkeep."""
 
     def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
-        """Makes a group commit durable, one at a time: at once, then it is returned, or later, then `done` is called."""
+        """Makes a group commit durable, one at a time: at once and returned, or later, when `done` is called."""
 
     def read(self, job: Callable[[], Any], done: Done) -> None:
         """Reads from disk on behalf of a consumer."""
