@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.system.certificates import Authority, add_user, remove_user
@@ -18,12 +19,14 @@ from tocsin import errors
 from tocsin.runtime.tls import client_context
 from tocsin.wire.frames import FrameType
 
-QUICK = {"connect_timeout": 5.0}
+
+def connect(url: str, **options: Any) -> tocsin.Connection:
+    return tocsin.connect(url, connect_timeout=5.0, **options)
 
 
-def exchange(url: str, body: str = "text", **options: object) -> None:
+def exchange(url: str, body: str = "text", **options: Any) -> None:
     """A message there and back."""
-    with tocsin.connect(url, **{**QUICK, **options}) as connection, connection.session() as session:  # type: ignore[arg-type]
+    with connect(url, **options) as connection, connection.session() as session:
         queue = session.temporary_queue()
         session.producer(queue).send(body)
         assert session.consumer(queue).receive_body(str, timeout=PATIENCE) == body
@@ -57,15 +60,15 @@ def test_the_right_password_gets_in(guarded: ServerProcess) -> None:
 @pytest.mark.parametrize(("user", "password"), [("ada", "motor"), ("eve", "engine"), ("grace hopper", "engine")])
 def test_wrong_names_and_passwords_are_told_the_same(guarded: ServerProcess, user: str, password: str) -> None:
     with pytest.raises(errors.AuthenticationFailed) as refused:
-        tocsin.connect(guarded.url, user=user, password=password, **QUICK)
+        connect(guarded.url, user=user, password=password)
     with pytest.raises(errors.AuthenticationFailed) as unknown:
-        tocsin.connect(guarded.url, user="nobody", password="nothing", **QUICK)
+        connect(guarded.url, user="nobody", password="nothing")
     assert str(refused.value) == str(unknown.value)
 
 
 def test_nobody_gets_in_without_a_login(guarded: ServerProcess) -> None:
     with pytest.raises(errors.AuthenticationFailed, match="user name and a password"):
-        tocsin.connect(guarded.url, **QUICK)
+        connect(guarded.url)
 
 
 def test_nothing_works_before_the_login_is_complete(guarded: ServerProcess) -> None:
@@ -94,16 +97,16 @@ def test_a_proof_by_guessing_is_refused(guarded: ServerProcess) -> None:
 
 def test_users_come_and_go_while_the_server_runs(guarded: ServerProcess, users: Path) -> None:
     """SIGHUP makes it read the file again; who is in stays in."""
-    with tocsin.connect(guarded.url, user="ada", password="engine", **QUICK) as connection:
+    with connect(guarded.url, user="ada", password="engine") as connection:
         add_user(users, "alan", "machine")
         with pytest.raises(errors.AuthenticationFailed):
-            tocsin.connect(guarded.url, user="alan", password="machine", **QUICK)
+            connect(guarded.url, user="alan", password="machine")
         _reload(guarded)
         exchange(guarded.url, user="alan", password="machine")
         remove_user(users, "alan")
         _reload(guarded)
         with pytest.raises(errors.AuthenticationFailed):
-            tocsin.connect(guarded.url, user="alan", password="machine", **QUICK)
+            connect(guarded.url, user="alan", password="machine")
         with connection.session() as session:
             assert session.producer(session.queue("stays")).send("still in")
 
@@ -186,7 +189,7 @@ def test_messages_travel_through_tls(secure: ServerProcess, trusting: ssl.SSLCon
 
 def test_an_authority_that_the_client_does_not_trust(secure: ServerProcess) -> None:
     with pytest.raises(errors.ConnectionFailed, match="certificate"):
-        tocsin.connect(secure.url, **QUICK)
+        connect(secure.url)
 
 
 def test_a_certificate_of_another_host(
@@ -195,8 +198,8 @@ def test_a_certificate_of_another_host(
     other = authority.issue("elsewhere.example")
     settings = {"tls_cert": other.certificate, "tls_key": other.key}
     with ServerProcess(tmp_path / "server", **settings) as server:
-        with pytest.raises(errors.ConnectionFailed, match="(?i)certificate|hostname|address"):
-            tocsin.connect(server.url, ssl=trusting, **QUICK)
+        with pytest.raises(errors.ConnectionFailed, match="certificate"):
+            connect(server.url, ssl=trusting)
         exchange(server.url, ssl=client_context(ca=authority.path, check_hostname=False))
 
 
@@ -204,14 +207,14 @@ def test_a_plain_client_at_a_tls_port_is_let_down_and_the_server_lives(
     secure: ServerProcess, trusting: ssl.SSLContext
 ) -> None:
     with pytest.raises(errors.ConnectionFailed):
-        tocsin.connect(f"tocsin://{secure.address}", **QUICK)
+        connect(f"tocsin://{secure.address}")
     exchange(secure.url, ssl=trusting)
 
 
 def test_a_tls_client_at_a_plain_port(tmp_path: Path, trusting: ssl.SSLContext) -> None:
     with ServerProcess(tmp_path / "server") as server:
         with pytest.raises(errors.ConnectionFailed):
-            tocsin.connect(f"tocsins://{server.address}", ssl=trusting, **QUICK)
+            connect(f"tocsins://{server.address}", ssl=trusting)
         exchange(server.url)
 
 
@@ -219,7 +222,7 @@ def test_a_renewed_certificate_is_taken_without_breaking_anything(
     secure: ServerProcess, authority: Authority, trusting: ssl.SSLContext
 ) -> None:
     lost: list[Exception] = []
-    with tocsin.connect(secure.url, ssl=trusting, **QUICK) as connection, connection.session() as session:
+    with connect(secure.url, ssl=trusting) as connection, connection.session() as session:
         connection.on_error = lost.append
         queue = session.queue("renewed")
         producer, consumer = session.producer(queue), session.consumer(queue)
@@ -266,7 +269,7 @@ def test_only_clients_with_a_certificate_of_the_authority_get_in(tmp_path: Path,
             client_context(ca=authority.path, own=stranger.issue("client.example")),
         ):
             with pytest.raises(errors.ConnectionFailed):
-                tocsin.connect(server.url, ssl=context, **QUICK)
+                connect(server.url, ssl=context)
         exchange(server.url, ssl=good)
 
 
