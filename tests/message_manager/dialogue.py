@@ -8,6 +8,7 @@ from tocsin.message_manager.destination import DestinationState, Options
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.message_manager.view import QUEUE_VIEW, View
 from tocsin.model.destination import parse_destination
+from tocsin.model.ranges import RangeSet
 from tocsin.testing.driver import Driver, Setup
 from tocsin.testing.scripted_session import ScriptedConsumer, ScriptedProducer, ScriptedSession
 
@@ -95,3 +96,37 @@ def _view(state: DestinationState, view: View) -> dict[str, Any]:
 
 def queue_view(driver: Driver, destination: str = "queue:orders") -> View:
     return state_of(driver, destination).views[QUEUE_VIEW]
+
+
+def check(manager: MessageManager) -> None:
+    """What must hold at every moment: counts agree with views, and an offset is in one state only."""
+    for state in manager.directory:
+        log = state.log
+        for row in range(log.base, log.end):
+            first, end = log.span(row)
+            expected = sum(
+                1 for view in state.views.values() if first >= view.start and not view.finished.covers(first, end)
+            )
+            assert log.needed[row - log.base] == expected, f"{state.address} row {row} [{first}, {end})"
+        rows = zip(log.sizes, log.needed, strict=True)
+        assert log.live_bytes == sum(size for size, needed in rows if needed or state.options.retained)
+        for view in state.views.values():
+            _check_view(state, view)
+
+
+def _check_view(state: DestinationState, view: View) -> None:
+    finished, locked, waiting = RangeSet(view.finished), RangeSet(), RangeSet()
+    for lock in view.locks:
+        locked.add(lock.start, lock.end)
+    parts = [(entry.start, entry.end) for entry in [*view.ready, *(entry for _, entry in view.later)]]
+    parts += [part for consumer in view.consumers for part in consumer.reserved]
+    parts += [(removal.start, removal.end) for removal in state.removals if removal.view is view]
+    for start, end in parts:
+        assert not waiting.within(start, end), f"{state.address}: [{start}, {end}) waits twice"
+        waiting.add(start, end)
+    assert list(waiting) == list(view.set_aside)
+    low = state.log.first_offset
+    for start, end in [*locked, *waiting]:
+        assert not finished.within(max(low, start), end), f"{state.address}: [{start}, {end}) is finished and alive"
+    for start, end in locked:
+        assert not waiting.within(start, end), f"{state.address}: [{start}, {end}) is locked and waits"

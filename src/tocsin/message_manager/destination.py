@@ -257,11 +257,13 @@ class DestinationState:
         for view in [view for view in self.views.values() if not view.durable]:
             self.apply_unsubscribe(view, None)
         log = self.log
-        for row in range(log.base, log.end):
-            if row >= log.base and log.flags[row - log.base] & VOLATILE:
-                for view in list(self.views.values()):
-                    for low, high in view.finished.missing(*log.span(row)):
-                        self.apply_finish(view, low, high, None)
+        # Noted before: finishing trims rows, and with them their numbers.
+        spans = [log.span(log.base + index) for index, flags in enumerate(log.flags) if flags & VOLATILE]
+        for start, end in spans:
+            for view in self.views.values():
+                view.drop_set_aside(start, end)
+                for low, high in view.finished.missing(start, end):
+                    self.apply_finish(view, low, high, None)
 
     def ready_messages(self, view: View) -> int:
         """Messages that the view still has, delivered or not."""

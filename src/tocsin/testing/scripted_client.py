@@ -25,13 +25,16 @@ class ScriptedClient:
         self.number = number
         self.open = True
         self.frames: list[Frame] = []
+        self.answered: list[int] = []
+        """Requests in the order in which their answers came."""
         self.identity = b""
         self.client_id: str | None = None
         self.welcome: dict[str, Any] = {}
         self.sessions: dict[int, ScriptedSession] = {}
         self._reader = FrameReader()
         self._reader.logged_in()
-        self._requests = 0
+        self.requests = 0
+        """The number of the last request."""
         self._numbers = 0
 
     # ---- frames
@@ -44,6 +47,8 @@ class ScriptedClient:
         for frame in self._reader.feed(data):
             kept = Frame(frame.type, frame.session, bytes(frame.payload))
             self.frames.append(kept)
+            if kept.type in (FrameType.REPLY, FrameType.FAILURE):
+                self.answered.append(kept.fields()["id"])
             session = self.sessions.get(frame.session)
             if session is not None:
                 session.take(kept)
@@ -76,9 +81,9 @@ class ScriptedClient:
 
     def ask(self, operation: str, on: int = 0, **fields: Any) -> int:
         """Sends a request and does not wait; returns its number."""
-        self._requests += 1
-        self.send(control(FrameType.REQUEST, on, {"id": self._requests, "op": operation, **fields}))
-        return self._requests
+        self.requests += 1
+        self.send(control(FrameType.REQUEST, on, {"id": self.requests, "op": operation, **fields}))
+        return self.requests
 
     def answer(self, request: int) -> dict[str, Any] | None:
         """The reply to a request, None while there is none; raises the error that the server answered with."""

@@ -35,6 +35,8 @@ class Line(Protocol):
 
     identity: bytes
     number: int
+    requests: int
+    answered: list[int]
 
     def send(self, *frames: bytes) -> None: ...
 
@@ -138,6 +140,7 @@ class ScriptedSession:
         """Opens a consumer; with `former` it resumes that one, which holds what `former.held` says."""
         number = former.number if former is not None else self.client.next_number()
         consumer = ScriptedConsumer(self, number, destination)
+        consumer.request = self.client.requests + 1
         if former is not None:
             consumer.last_settlement = former.last_settlement
             terms.setdefault("held", [number for each in former.held() for number in each])
@@ -214,6 +217,8 @@ class ScriptedConsumer:
         self.number = number
         self.destination = destination
         self.opened: dict[str, Any] | None = None
+        self.request = 0
+        """Number of the request that opened it."""
         self.messages: list[Received] = []
         self.deliveries: list[Frame] = []
         self.early = 0
@@ -227,7 +232,7 @@ class ScriptedConsumer:
         self.messages += messages
         self.deliveries.append(frame)
         self.outstanding |= {message.offset: message for message in messages}
-        if self.opened is None:
+        if self.request not in self.session.client.answered:
             self.early += len(messages)
 
     def take(self) -> list[Received]:

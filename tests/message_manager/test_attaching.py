@@ -1,0 +1,258 @@
+"""Consumers come, resume and go: what they held stays theirs for the grace time, or goes to others."""
+
+from __future__ import annotations
+
+import pytest
+from tests.message_manager.dialogue import drain, ends, server, session_of
+
+from tocsin.model.batch import DeliveryMode
+from tocsin.model.errors import IllegalState, InvalidDestination
+from tocsin.model.limits import SESSION_GRACE_SECONDS
+from tocsin.testing.scripted_session import ScriptedConsumer
+
+
+def test_a_polite_close_gives_messages_back_uncounted() -> None:
+    driver = server()
+    producer, consumer = ends(driver)
+    producer.send("one")
+    consumer.close()
+    (message,) = session_of(driver).consumer("queue:orders").take()
+    assert (message.count, message.redelivered) == (1, False)
+
+
+def test_a_closed_session_gives_back_what_all_its_consumers_held() -> None:
+    driver = server()
+    session = session_of(driver)
+    one, two = session.consumer("queue:one"), session.consumer("queue:two")
+    session.producer("queue:one").send("a")
+    session.producer("queue:two").send("b")
+    assert len(one.take()) == len(two.take()) == 1
+    session.close()
+    other = session_of(driver)
+    assert [message.count for message in other.consumer("queue:one").take()] == [1]
+    assert [message.count for message in other.consumer("queue:two").take()] == [1]
+    assert list(driver.manager._sessions) == [other.producer_id]
+    assert len(driver.manager._attachments) == 2
+
+
+def test_a_session_that_vanished_counts_what_it_held_after_the_grace_time() -> None:
+    driver = server()
+    client = driver.connect()
+    session = client.session()
+    session.producer("queue:orders").send("one")
+    session.consumer("queue:orders")
+    other = session_of(driver).consumer("queue:orders")
+    driver.hang_up(client)
+    driver.advance(SESSION_GRACE_SECONDS - 0.5)
+    assert other.take() == []
+    driver.advance(1.5)
+    (message,) = other.take()
+    assert (message.count, message.redelivered) == (2, True)
+
+
+def test_vanishing_consumers_lead_to_the_dead_too() -> None:
+    driver = server(limit=2)
+    session_of(driver).producer("queue:orders").send("one")
+    for _ in range(2):
+        client = driver.connect()
+        assert len(client.session().consumer("queue:orders").take()) == 1
+        driver.hang_up(client)
+        driver.advance(SESSION_GRACE_SECONDS + 1)
+    (dead,) = session_of(driver).consumer("queue:_DMQ").take()
+    assert dead.properties["JMS_tocsin_reason"] == "The consumer's session ended."
+
+
+def test_resumed_in_time_it_keeps_what_it_holds_and_gets_again_what_was_lost_on_the_way() -> None:
+    driver = server()
+    client = driver.connect()
+    session = client.session()
+    consumer = session.consumer("queue:orders", messages=4)
+    session.producer("queue:orders").send(*"abcde")
+    a, b, c, d = consumer.take()
+    consumer.ack(a)
+    driver.hang_up(client)
+    again = driver.connect(resume=client).session(1, session)
+    resumed = again.consumer("queue:orders", former=consumer, held=[b.offset, b.offset + 1])
+    assert resumed.opened is not None
+    assert resumed.opened["kept"] == [[1, 2]]
+    assert resumed.early == 0, "the answer comes before anything is delivered"
+    assert [(message.body, message.count) for message in resumed.take()] == [(b"c", 1), (b"d", 1), (b"e", 1)]
+    resumed.ack(b)
+    resumed.ack(*resumed.outstanding.values())
+    assert driver.show("queue:orders")["messages"] == 0
+    assert {c.offset, d.offset} == {2, 3}
+
+
+def test_while_a_client_is_away_nothing_is_sent_to_it() -> None:
+    driver = server()
+    client = driver.connect()
+    session = client.session()
+    consumer = session.consumer("queue:orders")
+    driver.hang_up(client)
+    session_of(driver).producer("queue:orders").send("one")
+    other = session_of(driver).consumer("queue:orders")
+    assert other.bodies() == ["one"]
+    assert consumer.take() == []
+
+
+def test_a_resumed_consumer_has_its_full_lease_again() -> None:
+    driver = server(lease=6.0)
+    client = driver.connect()
+    session = client.session()
+    consumer = session.consumer("queue:orders")
+    session.producer("queue:orders").send("one")
+    driver.advance(3)
+    driver.hang_up(client)
+    driver.advance(SESSION_GRACE_SECONDS - 1)
+    again = driver.connect(resume=client).session(1, session)
+    resumed = again.consumer("queue:orders", former=consumer)
+    other = session_of(driver).consumer("queue:orders")
+    driver.advance(5)
+    assert other.take() == []
+    driver.advance(3)
+    assert len(other.take() + resumed.take()) == 1
+
+
+def test_a_consumer_that_was_never_answered_can_be_opened_again() -> None:
+    """The answer was lost with the connection: the client has nothing and says so by not naming what it holds."""
+    driver = server()
+    client = driver.connect()
+    session = client.session()
+    session.producer("queue:orders").send("one")
+    consumer = session.consumer("queue:orders")
+    driver.hang_up(client)
+    again = driver.connect(resume=client).session(1, session)
+    resumed = again.consumer("queue:orders", former=consumer, held=None)
+    assert [(message.body, message.count) for message in resumed.take()] == [(b"one", 1)]
+
+
+def test_after_a_restart_it_claims_what_it_holds() -> None:
+    driver = server()
+    client = driver.connect()
+    session = client.session()
+    consumer = session.consumer("queue:orders", messages=2)
+    session.producer("queue:orders").send(*"abcd")
+    a, b = consumer.take()
+    driver = driver.crash()
+    again = driver.connect(resume=client)
+    assert again.welcome["resumed"] is False
+    resumed = again.session(1, session).consumer("queue:orders", former=consumer)
+    assert resumed.opened is not None
+    assert resumed.opened["kept"] == [[0, 2]]
+    assert resumed.bodies() == ["c", "d"]
+    resumed.ack(a, b)
+    assert driver.show("queue:orders")["messages"] == 2
+
+
+def test_after_a_restart_others_may_have_been_faster() -> None:
+    driver = server()
+    client = driver.connect()
+    session = client.session()
+    consumer = session.consumer("queue:orders")
+    session.producer("queue:orders").send(*"ab")
+    consumer.take()
+    driver = driver.crash()
+    faster = session_of(driver).consumer("queue:orders", messages=1)
+    (taken,) = faster.take()
+    assert taken.redelivered
+    resumed = driver.connect(resume=client).session(1, session).consumer("queue:orders", former=consumer)
+    assert resumed.opened is not None
+    assert resumed.opened["kept"] == [[1, 2]]
+
+
+def test_after_a_restart_attempts_of_what_is_claimed_go_on_counting() -> None:
+    driver = server(limit=3)
+    client = driver.connect()
+    session = client.session()
+    consumer = session.consumer("queue:orders")
+    session.producer("queue:orders").send("a")
+    consumer.nack(*consumer.take())
+    (message,) = consumer.take()
+    driver = driver.crash()
+    resumed = driver.connect(resume=client).session(1, session).consumer("queue:orders", former=consumer)
+    resumed.nack(message)
+    assert [message.count for message in resumed.take()] == [3]
+
+
+def test_a_message_can_not_be_claimed_by_the_offset_of_one_that_was_lost() -> None:
+    """A non-persistent message is delivered, lost in the crash, and its offset goes to a persistent one."""
+    driver = server()
+    client = driver.connect()
+    session = client.session()
+    consumer = session.consumer("queue:orders")
+    producer = session.producer("queue:orders")
+    producer.send("first", mode=DeliveryMode.NON_PERSISTENT)
+    consumer.ack(*consumer.take())
+    with driver.slow_disk():
+        producer.send("lost", mode=DeliveryMode.NON_PERSISTENT)
+        (lost,) = consumer.take()
+        after = driver.crash()
+    session_of(after).producer("queue:orders").send("precious")
+    resumed = after.connect(resume=client).session(1, session).consumer("queue:orders", former=consumer)
+    assert resumed.opened is not None
+    assert resumed.opened["kept"] == []
+    resumed.ack(lost)
+    (precious,) = resumed.take()
+    assert (precious.body, precious.offset) == (b"precious", lost.offset)
+    driver.settle()
+
+
+def test_a_claim_beyond_everything_is_harmless() -> None:
+    driver = server()
+    consumer = session_of(driver).consumer("queue:orders", held=[0, 1 << 62])
+    assert consumer.opened is not None
+    assert consumer.opened["kept"] == []
+
+
+def test_a_number_in_use_can_not_be_opened_for_something_else() -> None:
+    session = session_of(server())
+    consumer = session.consumer("queue:one")
+    with pytest.raises(IllegalState):
+        session.consumer("queue:two", former=consumer)
+    with pytest.raises(IllegalState):
+        session.consumer("queue:one", former=consumer, mode="browse")
+
+
+def test_open_and_close_sent_in_one_go_leave_no_consumer_behind() -> None:
+    driver = server()
+    client = driver.connect()
+    session = client.session()
+    producer = session.producer("queue:orders")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "settle", lambda: None)
+        opening = client.ask(
+            "consumer.open", session.number, consumer=7, destination="queue:orders", mode="consume", messages=9, bytes=9
+        )
+        closing = client.ask("consumer.close", session.number, consumer=7)
+    driver.settle()
+    assert client.answer(opening) is not None
+    assert client.answer(closing) is not None
+    producer.send("one")
+    assert drain(driver) == ["one"]
+
+
+def test_credit_sent_right_behind_the_opening_counts() -> None:
+    driver = server()
+    client = driver.connect()
+    session = client.session()
+    session.producer("queue:orders").send("one")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "settle", lambda: None)
+        client.ask(
+            "consumer.open", session.number, consumer=7, destination="queue:orders", mode="consume", messages=0, bytes=9
+        )
+        consumer = session.consumers[7] = ScriptedConsumer(session, 7, "queue:orders")
+        consumer.grant(1)
+    driver.settle()
+    assert consumer.bodies() == ["one"]
+
+
+def test_only_its_own_connection_consumes_from_a_temporary_queue_and_everybody_sends() -> None:
+    driver = server()
+    client = driver.connect()
+    temporary = client.request("temporary.create", kind="queue")["destination"]
+    stranger = session_of(driver)
+    with pytest.raises(InvalidDestination):
+        stranger.consumer(temporary)
+    stranger.producer(temporary).send("answer")
+    assert client.session().consumer(temporary).bodies() == ["answer"]

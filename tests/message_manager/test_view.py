@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from random import Random
+
+from tocsin.cluster.commands import OpenConsumer
+from tocsin.message_manager.consumer import EVERYTHING, Consumer
+from tocsin.message_manager.locks import Lock
+from tocsin.message_manager.view import Returned, Subscription, View
+from tocsin.model.destination import parse_destination
+
+OWNER = (b"s" * 16, 1)
+
+
+def view() -> View:
+    return View(0, 0, None)
+
+
+def consumer() -> Consumer:
+    opened = OpenConsumer(1, b"s" * 16, 1, parse_destination("queue:orders"), b"c" * 16, None)
+    return Consumer("here", opened, None)
+
+
+def spans(entries: list[Returned]) -> list[tuple[int, int]]:
+    return [(entry.start, entry.end) for entry in entries]
+
+
+def test_what_is_before_its_start_is_not_its_business() -> None:
+    late = View(3, 10, None)
+    assert late.free(0, 15) == [(10, 15)]
+
+
+def test_free_is_what_is_neither_finished_nor_locked_nor_set_aside() -> None:
+    it = view()
+    assert it.free(0, 10) == [(0, 10)]
+    it.finished.add(0, 2)
+    it.locks.add(Lock(4, 6, OWNER, 1, 0.0))
+    it.put_back(Returned(-4, 7, 8, 0), 0.0, 0.0)
+    assert it.free(0, 10) == [(2, 4), (6, 7), (8, 10)]
+
+
+def test_returned_messages_wait_in_the_order_of_delivery() -> None:
+    it = view()
+    for order, start in ((-4, 8), (-4, 2), (-9, 5)):
+        it.put_back(Returned(order, start, start + 1, 1), 0.0, 0.0)
+    assert spans(it.ready) == [(5, 6), (2, 3), (8, 9)]
+
+
+def test_a_back_off_ends_when_its_time_comes() -> None:
+    it = view()
+    it.put_back(Returned(-4, 0, 1, 1), 10.0, 5.0)
+    assert (it.ready, it.wake(9.9)) == ([], False)
+    assert it.wake(10.0)
+    assert spans(it.ready) == [(0, 1)]
+
+
+def test_taking_a_part_of_a_returned_range_leaves_the_rest_in_place() -> None:
+    it = view()
+    it.put_back(Returned(-4, 0, 10, 2), 0.0, 0.0)
+    it.put_back(Returned(-4, 20, 21, 0), 0.0, 0.0)
+    it.take_ready(0, [(0, 2), (5, 7)])
+    assert [(entry.start, entry.end, entry.attempts) for entry in it.ready] == [(2, 5, 2), (7, 10, 2), (20, 21, 0)]
+    assert list(it.set_aside) == [(2, 5), (7, 10), (20, 21)]
+
+
+def test_a_consumer_that_has_looked_is_told_what_came_back_before_that() -> None:
+    it, who = view(), consumer()
+    it.consumers.append(who)
+    it.put_back(Returned(-4, 5, 6, 0), 0.0, 0.0)
+    who.looked = (-4, 6)
+    it.put_back(Returned(-4, 9, 10, 0), 0.0, 0.0)
+    assert who.looked == (-4, 6)
+    it.put_back(Returned(-4, 2, 3, 0), 0.0, 0.0)
+    assert who.looked == (-4, 2)
+    it.look_again()
+    assert who.looked == EVERYTHING
+
+
+def test_what_is_set_aside_for_others_than_the_list_stays_set_aside() -> None:
+    it = view()
+    it.set_aside.add(0, 5)
+    it.put_back(Returned(-4, 5, 8, 1), 0.0, 0.0)
+    assert spans(it.drop_set_aside(0, 10)) == [(5, 8)]
+    assert list(it.set_aside) == [(0, 5)]
+
+
+def test_what_is_reserved_for_a_group_is_taken_out_with_the_rest() -> None:
+    it, who = view(), consumer()
+    it.consumers.append(who)
+    for offset in range(3, 7):
+        it.set_aside.add(offset, offset + 1)
+        who.reserve(offset)
+    assert spans(it.drop_set_aside(4, 6)) == [(4, 6)]
+    assert list(who.reserved) == [(3, 4), (6, 7)]
+    assert list(it.set_aside) == [(3, 4), (6, 7)]
+    assert who.reserved_messages == 2
+
+
+def test_dropping_agrees_with_a_table_of_single_messages() -> None:
+    random = Random(3)
+    it = view()
+    table: dict[int, tuple[int, int]] = {}
+    for _ in range(1500):
+        start = random.randrange(80)
+        end = start + random.randrange(1, 9)
+        if random.random() < 0.6:
+            if not any(offset in table for offset in range(start, end)):
+                order, attempts = -random.randrange(3), random.randrange(4)
+                it.put_back(Returned(order, start, end, attempts), random.choice((0.0, 99.0)), 0.0)
+                table |= dict.fromkeys(range(start, end), (order, attempts))
+        else:
+            taken = {
+                offset: (entry.order, entry.attempts)
+                for entry in it.drop_set_aside(start, end)
+                for offset in range(entry.start, entry.end)
+            }
+            assert taken == {offset: what for offset, what in table.items() if start <= offset < end}
+            for offset in taken:
+                del table[offset]
+        assert {offset for low, high in it.set_aside for offset in range(low, high)} == set(table)
+        assert it.ready == sorted(it.ready)
+
+
+def test_the_end_of_what_was_ever_handed_out() -> None:
+    it = view()
+    assert it.delivered_end() == 0
+    it.suspect_below = 3
+    it.locks.add(Lock(5, 8, OWNER, 1, 0.0))
+    it.finished.add(0, 4)
+    assert it.delivered_end() == 8
+
+
+def test_terms_are_the_selector_and_no_local() -> None:
+    one = Subscription("s", "me", True, False, "n > 1", False)
+    assert one.same_terms(Subscription("t", None, False, True, "n > 1", False))
+    assert not one.same_terms(Subscription("s", "me", True, False, "n > 2", False))
+    assert not one.same_terms(Subscription("s", "me", True, False, "n > 1", True))
+    assert View(1, 0, one).durable
+    assert not View(1, 0, Subscription(None, None, False, False, None, False)).durable
