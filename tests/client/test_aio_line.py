@@ -164,9 +164,9 @@ def test_settlements_can_be_awaited(server: FakeServer) -> None:
             assert first is not None
             assert second is not None
             await first.ack()
-            assert len(server.of(FrameType.SETTLE)) == 1
+            server.wait_for(FrameType.SETTLE, 1)
             await second.acknowledge()
-            assert len(server.of(FrameType.SETTLE)) == 2
+            server.wait_for(FrameType.SETTLE, 2)
             await second.renew()
 
     run(scenario())

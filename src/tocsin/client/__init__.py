@@ -6,7 +6,7 @@ port                     what the core's objects need of a shell
 pending                  what operations wait for. In steps of it are written: operations, producing, requesting, admin
 batching, headers        messages on their way into blocks
 delivered                messages on their way out of blocks
-sync, sync_*             the shell for threads: line (socket, I/O thread, who reads), worker, session, producer, consumer
+sync, sync_*             the shell for threads: line (socket, I/O thread), worker, session, producer, consumer
 aio, aio_*               the same for asyncio
 settings, opening, url   what a connection is told to be
 temporary                destinations that end with their connection
