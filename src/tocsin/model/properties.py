@@ -23,8 +23,6 @@ GROUP_SEQUENCE = "JMSXGroupSeq"
 DELIVERY_COUNT = "JMSXDeliveryCount"
 JMSX_NAMES = (GROUP_ID, GROUP_SEQUENCE, DELIVERY_COUNT)
 
-"""Properties of one message; the rest of a batch's columns is for headers."""
-
 RESERVED_WORDS = frozenset({"NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"})
 _TYPES = frozenset({Type.BOOLEAN, Type.BYTE, Type.SHORT, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE, Type.STRING})
 _STARTS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
