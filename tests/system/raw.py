@@ -120,7 +120,10 @@ class RawClient:
         return self.ask("producer.open", producer=PRODUCER, destination=f"queue:{queue}")
 
     def publish(self, block: bytes) -> None:
-        self.send(*write_publish(SESSION, Publish(PRODUCER, block)))
+        self.send(*self.publish_frame(block))
+
+    def publish_frame(self, block: bytes) -> list[Bytes]:
+        return write_publish(SESSION, Publish(PRODUCER, block))
 
     def block(self, queue: str, bodies: list[str], sequence: int = 1, **changes: Any) -> bytes:
         """A good block of this client, but for the changes to its header."""
