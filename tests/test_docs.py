@@ -179,7 +179,7 @@ SHELL_PAGES = pages_with("sh")
 @pytest.mark.parametrize("page", SHELL_PAGES, ids=name_of)
 def test_commands_on_a_page_parse(page: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    for folder in ("tocsin-data", "restored"):
+    for folder in ("tocsin-data", "backup"):
         (tmp_path / folder).mkdir()
     for block in marked(page, "sh"):
         for words in commands(block):
