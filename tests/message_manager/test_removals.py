@@ -107,6 +107,15 @@ def test_what_is_in_flight_is_not_sent_back() -> None:
     dead.release(*dead.take())
 
 
+def test_ranges_may_be_written_flat_too() -> None:
+    driver = server(limit=1)
+    producer, consumer = ends(driver)
+    producer.send("a", "b", "c")
+    bury(consumer)
+    assert driver.connect().request("dead.resend", offsets=[0, 1, 2, 3])["messages"] == 2
+    assert consumer.bodies() == ["a", "c"]
+
+
 def test_asking_twice_sends_once() -> None:
     driver = server(limit=1, cache_bytes=NOTHING_CACHED)
     producer, consumer = ends(driver)

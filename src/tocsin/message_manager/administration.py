@@ -217,13 +217,14 @@ def _number(fields: Fields, name: str, default: int) -> int:
 
 
 def _pairs(fields: Fields, name: str) -> list[Range]:
-    pairs = fields.get(name)
-    if not isinstance(pairs, list):
+    """Offset ranges, written flat (first, end, first, end) or as pairs."""
+    found = fields.get(name)
+    flat: list[Any] = found if isinstance(found, list) else [None]
+    if all(isinstance(each, list) and len(each) == 2 for each in flat):
+        flat = [number for each in flat for number in each]
+    if len(flat) % 2 or not all(isinstance(each, int) for each in flat):
         raise ProtocolError(f"The field {name!r} of a request must be a list of offset ranges.")
-    for pair in pairs:
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(each, int) for each in pair):
-            raise ProtocolError(f"The field {name!r} of a request must be a list of offset ranges.")
-    return [(start, end) for start, end in pairs]
+    return list(zip(flat[::2], flat[1::2], strict=True))
 
 
 def _options(fields: Fields, defaults: Options, address: Destination) -> Options:
@@ -245,8 +246,9 @@ def _summary(state: DestinationState) -> Fields:
     counters = state.counters
     consumers = sum(len(view.consumers) for view in state.views.values())
     return {
-        "destination": str(state.address), "name": state.address.name, "kind": state.address.kind.word, "messages": state.backlog(),
-        "bytes": state.log.live_bytes, "delayed": state.delayed.messages, "consumers": consumers,
+        "destination": str(state.address), "name": state.address.name, "kind": state.address.kind.word,
+        "messages": state.backlog(), "bytes": state.log.live_bytes, "delayed": state.delayed.messages,
+        "consumers": consumers,
         "in_flight": sum(view.locks.messages() for view in state.views.values()),
         "published": counters.published, "delivered": counters.delivered,
         "acknowledged": counters.acknowledged, "expired": counters.expired, "dead": counters.dead,

@@ -305,12 +305,7 @@ class DestinationState:
     @property
     def busy(self) -> bool:
         """Whether anybody waits for what becomes visible, or work was left."""
-        if self.inbox or self.readers or self.removals:
-            return True
-        for view in self.views.values():
-            if view.consumers:
-                return True
-        return False
+        return bool(self.inbox or self.removals) or self.in_use()
 
     def in_use(self) -> bool:
         return bool(self.readers) or any(view.consumers for view in self.views.values())

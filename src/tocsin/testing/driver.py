@@ -112,6 +112,7 @@ class Driver:
         client = ScriptedClient(self, self._connections)
         self.clients[client.number] = client
         self.broker.connected(client.number, f"test:{client.number}")
+        self.settle()
         return client
 
     def receive(self, connection: int, data: bytes) -> None:

@@ -1,0 +1,196 @@
+"""From the first frame to WELCOME: versions, logins, client ids, resuming."""
+
+from __future__ import annotations
+
+import pytest
+
+from tocsin.client_manager.machine import Settings
+from tocsin.model.errors import AuthenticationFailed, InvalidClientId, ProtocolError, TocsinError, from_code
+from tocsin.model.limits import FRAME_BYTES_BEFORE_LOGIN
+from tocsin.testing.driver import Driver, Setup
+from tocsin.testing.scripted_client import ScriptedClient
+from tocsin.wire.frames import FrameType, control
+from tocsin.wire.scram import Credentials, ScramClient, make_credentials
+
+
+def refusal(client: ScriptedClient) -> TocsinError:
+    fields = client.take(FrameType.FAILURE)[-1].fields()
+    assert not client.open
+    return from_code(fields["code"], fields["text"])
+
+
+def guarded() -> Driver:
+    users: dict[str, Credentials] = {"anna": make_credentials("anna", "secret", salt=b"salt" * 4, iterations=4096)}
+    return Driver(Setup(find_user=users.get))
+
+
+def log_in(driver: Driver, user: str, password: str, **extra: object) -> ScriptedClient:
+    client = driver.dial()
+    scram = ScramClient(user, password, nonce="client-nonce-0123456789")
+    client.send(control(FrameType.HELLO, 0, {"version": 1, "user": user, "sasl": scram.start(), **extra}))
+    challenges = client.take(FrameType.CHALLENGE)
+    if challenges:
+        client.send(control(FrameType.RESPONSE, 0, {"sasl": scram.answer(challenges[0].fields()["sasl"])}))
+    return client
+
+
+def test_without_users_everybody_may_enter() -> None:
+    client = Driver().connect()
+    assert client.welcome["login"] is False
+    assert len(client.identity) == 16
+
+
+def test_the_right_password_opens_the_door() -> None:
+    client = log_in(guarded(), "anna", "secret")
+    welcome = client.take(FrameType.WELCOME)[0].fields()
+    assert welcome["login"] is True
+    assert isinstance(welcome["sasl"], bytes)
+
+
+@pytest.mark.parametrize(("user", "password"), [("anna", "wrong"), ("nobody", "secret")])
+def test_a_wrong_password_and_an_unknown_user_are_refused_alike(user: str, password: str) -> None:
+    client = log_in(guarded(), user, password)
+    assert isinstance(refusal(client), AuthenticationFailed)
+
+
+def test_a_server_with_users_wants_a_login() -> None:
+    client = guarded().dial()
+    client.send(control(FrameType.HELLO, 0, {"version": 1}))
+    assert isinstance(refusal(client), AuthenticationFailed)
+
+
+def test_nothing_else_is_understood_before_the_login() -> None:
+    client = Driver().dial()
+    client.send(control(FrameType.REQUEST, 0, {"id": 1, "op": "destination.list"}))
+    assert isinstance(refusal(client), ProtocolError)
+
+
+def test_a_stranger_makes_nobody_allocate() -> None:
+    client = Driver().dial()
+    client.send((FRAME_BYTES_BEFORE_LOGIN + 1).to_bytes(4, "little") + bytes([FrameType.HELLO, 1, 0, 0, 0, 0, 0, 0]))
+    assert isinstance(refusal(client), ProtocolError)
+
+
+def test_who_does_not_log_in_in_time_is_shown_out() -> None:
+    driver = Driver(Setup(clients=Settings(login=3.0)))
+    client = driver.dial()
+    driver.advance(2.5)
+    assert client.open
+    driver.advance(1)
+    assert isinstance(refusal(client), AuthenticationFailed)
+
+
+# ---- client ids
+
+
+def test_a_client_id_belongs_to_one_connection_at_a_time() -> None:
+    driver = Driver()
+    first = driver.connect("me")
+    with pytest.raises(InvalidClientId):
+        driver.connect("me")
+    first.goodbye()
+    driver.connect("me")
+
+
+def test_a_client_id_is_kept_for_who_is_away_until_another_wants_it() -> None:
+    driver = Driver()
+    first = driver.connect("me")
+    session = first.session()
+    session.producer("queue:orders").send("one")
+    session.consumer("queue:orders")
+    driver.hang_up(first)
+    second = driver.connect("me")
+    (message,) = second.session().consumer("queue:orders").take()
+    assert message.redelivered, "what the first one held has been given back"
+
+
+@pytest.mark.parametrize("bad", ["", "x" * 256, 7])
+def test_a_malformed_client_id_is_refused(bad: object) -> None:
+    client = Driver().dial()
+    client.send(control(FrameType.HELLO, 0, {"version": 1, "client_id": bad}))
+    assert isinstance(refusal(client), InvalidClientId)
+
+
+def test_a_client_id_can_be_set_once_before_the_connection_is_used() -> None:
+    driver = Driver()
+    client = driver.connect()
+    client.request("client_id.set", client_id="me")
+    with pytest.raises(TocsinError):
+        client.request("client_id.set", client_id="you")
+    other = driver.connect()
+    other.session()
+    with pytest.raises(TocsinError):
+        other.request("client_id.set", client_id="you")
+
+
+# ---- resume
+
+
+def test_a_client_that_comes_back_in_time_is_resumed() -> None:
+    driver = Driver()
+    client = driver.connect("me")
+    session = client.session()
+    driver.hang_up(client)
+    again = driver.connect(resume=client)
+    assert again.welcome["resumed"] is True
+    assert again.identity == client.identity
+    resumed = again.session(1, session)
+    assert (resumed.producer_id, resumed.epoch, resumed.resumed) == (session.producer_id, session.epoch + 1, True)
+
+
+def test_a_client_that_comes_too_late_keeps_its_ids_and_nothing_else() -> None:
+    driver = Driver()
+    client = driver.connect()
+    session = client.session()
+    driver.hang_up(client)
+    driver.advance(10)
+    again = driver.connect(resume=client)
+    assert (again.welcome["resumed"], again.identity) == (False, client.identity)
+    reopened = again.session(1, session)
+    assert (reopened.producer_id, reopened.epoch, reopened.resumed) == (session.producer_id, 1, False)
+
+
+def test_a_client_may_be_back_before_the_server_noticed_that_it_was_gone() -> None:
+    driver = Driver()
+    client = driver.connect("me")
+    session = client.session()
+    consumer = session.consumer("queue:orders", messages=1)
+    session.producer("queue:orders").send("one", "two")
+    again = driver.connect(resume=client)
+    assert not client.open, "the old connection is closed"
+    resumed = again.session(1, session).consumer("queue:orders", former=consumer)
+    assert resumed.bodies() == ["two"]
+
+
+def test_a_forged_ticket_resumes_nothing() -> None:
+    driver = Driver()
+    client = driver.connect()
+    client.session()
+    driver.hang_up(client)
+    client.welcome["token"] = b"x" * 32
+    stranger = driver.connect(resume=client)
+    assert stranger.welcome["resumed"] is False
+    assert stranger.identity != client.identity
+
+
+def test_nobody_resumes_what_belongs_to_another_user() -> None:
+    users = {name: make_credentials(name, "secret", salt=b"salt" * 4, iterations=4096) for name in ("anna", "bert")}
+    driver = Driver(Setup(find_user=users.get))
+    anna = log_in(driver, "anna", "secret")
+    welcome = anna.take(FrameType.WELCOME)[0].fields()
+    anna.identity = welcome["connection"]
+    anna.session()
+    driver.hang_up(anna)
+    ticket = {"connection": welcome["connection"], "token": welcome["token"]}
+    bert = log_in(driver, "bert", "secret", resume=ticket)
+    assert isinstance(refusal(bert), AuthenticationFailed)
+
+
+def test_a_session_can_not_be_resumed_under_another_number() -> None:
+    driver = Driver()
+    client = driver.connect()
+    session = client.session(1)
+    driver.hang_up(client)
+    again = driver.connect(resume=client)
+    with pytest.raises(ProtocolError):
+        again.session(2, session)

@@ -1,0 +1,104 @@
+"""What a client may ask for, and what is checked before anybody is bothered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tocsin.client_manager.connection import ConnectionState
+from tocsin.client_manager.requests import field, number, open_consumer
+from tocsin.model.errors import InvalidDestination, InvalidSelector, ProtocolError, TocsinError
+from tocsin.model.limits import PREFETCH_MAX, SELECTOR_CHARACTERS_MAX
+from tocsin.testing.driver import Driver
+
+
+def test_fields_have_types() -> None:
+    assert field({"name": "x"}, "name", str) == "x"
+    assert field({}, "name", str, "default") == "default"
+    with pytest.raises(ProtocolError, match="'name'"):
+        field({"name": 7}, "name", str)
+
+
+@pytest.mark.parametrize("value", [None, 0, -1, 1 << 32, "1"])
+def test_numbers_have_a_range(value: object) -> None:
+    with pytest.raises(ProtocolError):
+        number({"consumer": value}, "consumer")
+
+
+def opened(**fields: Any) -> Any:
+    connection = ConnectionState(1, "peer", 0.0)
+    connection.identity = b"c" * 16
+    wish = {"consumer": 1, "destination": "queue:orders", "mode": "consume"} | fields
+    return open_consumer(9, b"s" * 16, connection, wish)
+
+
+def test_a_consumer_is_opened_with_what_was_asked() -> None:
+    command = opened(
+        selector="n > 1", no_local=True, subscription="s", durable=True, shared=True, start={"at": "earliest"},
+        messages=7, bytes=8, held=[1, 2, 5, 9],
+    )  # fmt: skip
+    assert (command.request, command.key, command.connection) == (9, (b"s" * 16, 1), b"c" * 16)
+    assert (command.selector, command.no_local, command.subscription) == ("n > 1", True, "s")
+    assert (command.durable, command.shared, command.start) == (True, True, {"at": "earliest"})
+    assert (command.messages, command.bytes, command.held) == (7, 8, [(1, 2), (5, 9)])
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    command = opened()
+    assert (command.selector, command.subscription, command.start, command.held) == (None, None, None, None)
+    assert (command.messages, command.bytes, command.durable, command.shared) == (0, 0, False, False)
+
+
+def test_the_first_credit_is_bounded() -> None:
+    assert opened(messages=1 << 40).messages == PREFETCH_MAX
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"mode": "steal"},
+        {"destination": "heap:orders"},
+        {"destination": "queue:_private"},
+        {"destination": 5},
+        {"selector": 5},
+        {"durable": "yes"},
+        {"subscription": ""},
+        {"subscription": "x" * 256},
+        {"held": [1]},
+        {"held": ["a", "b"]},
+        {"held": {"from": 1}},
+        {"start": "earliest"},
+        {"messages": "many"},
+    ],
+)
+def test_nonsense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises((ProtocolError, InvalidDestination)):
+        opened(**wrong)
+
+
+def test_a_selector_that_is_too_long_is_refused_without_being_carried_around() -> None:
+    assert len(opened(selector="x" * (10 * SELECTOR_CHARACTERS_MAX)).selector) == SELECTOR_CHARACTERS_MAX + 1
+    session = Driver().connect().session()
+    with pytest.raises(InvalidSelector):
+        session.consumer("queue:orders", selector="x = 1 OR " * SELECTOR_CHARACTERS_MAX + "x = 2")
+
+
+@pytest.mark.parametrize(
+    ("operation", "fields"),
+    [
+        ("destination.fly", {}),
+        ("destination.purge", {}),
+        ("destination.show", {"destination": "queue:nowhere"}),
+        ("offset.at", {"destination": "queue:orders"}),
+        ("temporary.create", {"kind": "heap"}),
+        ("session.open", {"session": 0}),
+        ("session.open", {"session": 1 << 24}),
+        ("dead.resend", {"offsets": [0]}),
+    ],
+)
+def test_a_request_that_fails_leaves_the_connection_open(operation: str, fields: dict[str, Any]) -> None:
+    client = Driver().connect()
+    with pytest.raises(TocsinError):
+        client.request(operation, **fields)
+    assert client.request("destination.list")["more"] is False

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from tocsin.client_manager.session import ProducerState, window_for
+from tocsin.model.destination import parse_destination
+from tocsin.model.identity import DestinationId
+from tocsin.model.limits import PRODUCER_WINDOW_BYTES, PRODUCER_WINDOW_BYTES_MIN
+
+
+def producer() -> ProducerState:
+    return ProducerState(parse_destination("queue:orders"), DestinationId(1))
+
+
+def test_credit_rises_with_what_is_finished() -> None:
+    it = producer()
+    assert it.settle(0, 1000) == 1000
+    assert it.take(5, 600)
+    assert it.take(9, 400)
+    assert it.settle(5, 1000) == 1600
+    assert it.settle(9, 1000) == 2000
+
+
+def test_credit_never_falls() -> None:
+    it = producer()
+    it.settle(0, 1000)
+    assert it.settle(0, 10) == 1000
+
+
+def test_more_than_the_credit_is_noticed() -> None:
+    it = producer()
+    it.settle(0, 1000)
+    assert it.take(1, 900)
+    assert not it.take(2, 200)
+
+
+def test_a_producer_with_nothing_on_the_way_may_send_one_block_of_any_size() -> None:
+    it = producer()
+    it.settle(0, 10)
+    assert it.take(1, 5000)
+    assert not it.take(2, 1)
+    it.settle(2, 10)
+    assert it.take(3, 5000)
+
+
+def test_many_producers_share_what_may_be_on_the_way() -> None:
+    assert window_for(0) == window_for(1) == PRODUCER_WINDOW_BYTES
+    assert window_for(1_000_000) == PRODUCER_WINDOW_BYTES_MIN
+    assert PRODUCER_WINDOW_BYTES > window_for(100) > PRODUCER_WINDOW_BYTES_MIN
