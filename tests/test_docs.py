@@ -28,6 +28,7 @@ import typer
 import tocsin
 from tocsin.cli.bench.settings import Workload
 from tocsin.cli.main import app
+from tocsin.client_manager.requests import ADMINISTRATION
 from tocsin.journal import recovery_table
 from tocsin.model import errors, limits
 from tocsin.node.config import ServerConfig
@@ -427,6 +428,14 @@ def test_the_layers_are_those_that_are_checked() -> None:
 def test_the_workloads_are_those_of_the_command() -> None:
     named = [bare(row[0]) for row in table(DOCS / "performance.md", "## What is measured")]
     assert named == [str(workload) for workload in Workload if workload is not Workload.ALL]
+
+
+def test_the_protocol_has_every_request_that_the_server_takes() -> None:
+    named = {bare(row[0]) for row in table(DOCS / "protocol.md", "## Requests")}
+    machine = (SOURCES / "client_manager" / "machine.py").read_text(encoding="utf-8")
+    taken = set(re.findall(r'"([a-z_]+\.[a-z_]+)": self\._', machine))
+    assert taken, "client_manager/machine.py has its table of requests no more"
+    assert named == taken | set(ADMINISTRATION)
 
 
 def test_decisions_are_listed_and_have_all_their_parts() -> None:
