@@ -62,6 +62,7 @@ def test_a_full_inbox_is_counted_too() -> None:
     producer, _ = ends(driver)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver.manager, "run", lambda: False)
+        patch.setattr(driver.manager, "_publish_at_once", driver.manager._enqueue)
         patch.setattr(driver, "settle", lambda: driver.turn())
         for _ in range(INBOX_COMMANDS_MAX + 1):
             producer.send("x")

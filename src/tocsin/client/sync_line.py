@@ -36,11 +36,13 @@ from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import Settings
 from tocsin.model.errors import ConnectionFailed, TimedOut, TocsinError
 from tocsin.model.values import Bytes
+from tocsin.runtime.spinning import Spinning
 
 T = TypeVar("T")
 LOG = logging.getLogger("tocsin.client")
 
 NAP_SECONDS = 0.005
+SPIN_SECONDS = 0.0006
 RECEIVE_BYTES_MIN = 64 * 1024
 RECEIVE_BYTES_MAX = 1024 * 1024
 READS_PER_TURN = 16
@@ -111,6 +113,7 @@ class Line:
         self._receive_bytes = RECEIVE_BYTES_MIN
         self._waiters: list[Waiter] = []
         self._leads = 0
+        self._spinning = Spinning(SPIN_SECONDS)
         self._mode = _Mode.READING
         self._sleeping = False
         self._closing = False
@@ -198,7 +201,7 @@ class Line:
 
     def _lead(self, until: float | None) -> None:
         timeout = None if until is None else max(0.0, until - time.monotonic()) * 1000 + 1
-        for number, _ in self._lead_poll.poll(timeout):
+        for number, _ in self._await(timeout):
             if number == self._lead_ear.fileno():
                 with self.lock:
                     _drain(self._lead_ear)
@@ -206,6 +209,22 @@ class Line:
             with self.lock:
                 self._write()
                 self._read()
+
+    def _await(self, timeout: float | None) -> list[tuple[int, int]]:
+        """Waits for something to read; without sleeping at first, when it is expected within moments."""
+        began = now = time.perf_counter()
+        seconds = self._spinning.seconds
+        found: list[tuple[int, int]] = []
+        while not found and now - began < seconds:
+            found = self._lead_poll.poll(0)
+            now = time.perf_counter()
+        if not found:
+            if seconds:
+                self._spinning.in_vain()
+            found = self._lead_poll.poll(timeout)
+            now = time.perf_counter()
+        self._spinning.waited(now - began)
+        return found
 
     def _pass_lead(self) -> None:
         self.leader = None

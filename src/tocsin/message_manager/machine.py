@@ -47,7 +47,7 @@ from tocsin.message_manager.settlement import settle
 from tocsin.message_manager.storing import committed, publish, release_due
 from tocsin.message_manager.timers import next_wake, on_time
 from tocsin.message_manager.view import View
-from tocsin.model.batch import Block
+from tocsin.model.batch import Block, DeliveryMode
 from tocsin.model.destination import Destination
 from tocsin.model.errors import IllegalState, InvalidDestination, TocsinError
 from tocsin.model.limits import CACHE_BYTES_DEFAULT, COMMANDS_PER_TURN, INBOX_COMMANDS_MAX, LEASE_SECONDS, ROWS_PER_STEP
@@ -230,7 +230,13 @@ class MessageManager:
     def _route(self, origin: str, command: Command) -> None:
         """Everything about a destination goes through its inbox, so that nothing overtakes what came before it."""
         match command:
-            case Publish() | CloseProducer():
+            case Publish():
+                state = self.directory.by_id.get(command.destination)
+                if state is None or state.inbox or not self.ledger.has_room:
+                    self._enqueue(state, origin, command)
+                else:
+                    self._publish_at_once(state, origin, command)
+            case CloseProducer():
                 self._enqueue(self.directory.by_id.get(command.destination), origin, command)
             case SettleMessages() | GrantCredit() | CloseConsumer():
                 attachment = self._attachments.get(command.key)
@@ -252,6 +258,18 @@ class MessageManager:
                     self._enqueue(state, origin, command)
             case _:
                 self._route_ending(origin, command)
+
+    def _publish_at_once(self, state: DestinationState, origin: str, command: Publish) -> None:
+        """Nothing waits before it, and nobody sees it before it is durable: storing it needs no turn of its own."""
+        last = self.ledger.last_lsn()
+        publish(state, origin, command, self.ledger)
+        if self.ledger.last_lsn() > last:
+            self._uncommitted.append((self.ledger.last_lsn(), state.id))
+        block = command.block
+        if block.earliest_expiry or block.delivery_time:
+            self._schedule(state)
+        if block.delivery_mode is DeliveryMode.NON_PERSISTENT and state.busy:
+            self._wake(state.id)
 
     def _route_ending(self, origin: str, command: PauseSession | CloseSession | CloseConnection) -> None:
         match command:

@@ -7,6 +7,7 @@ import logging
 import ssl
 import zlib
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from tocsin.client_manager.login import Identities, Login
@@ -21,6 +22,7 @@ from tocsin.node.identity_files import next_boot, node_secret
 from tocsin.node.storage import Storage
 from tocsin.node.threads import ThreadWorkers
 from tocsin.runtime.disk import Disk, SystemClock, SystemRandom, lock_directory
+from tocsin.runtime.spinning import Spinning
 from tocsin.runtime.tcp import TcpServer
 from tocsin.runtime.tls import Certificate, reload_certificate, server_context
 from tocsin.runtime.users_file import Users, UsersFile
@@ -30,6 +32,8 @@ log = logging.getLogger("tocsin")
 
 _TICK_SECONDS = 0.25
 _TICK_SLACK_SECONDS = 0.001
+_LONE_BYTES = 4096
+_SPIN_SECONDS = 0.0003
 _DRAIN_SECONDS = 5.0
 
 
@@ -52,6 +56,10 @@ class Service:
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._tick_due = 0.0
+        self._spinning = Spinning(_SPIN_SECONDS)
+        self._lone = False
+        # When the loop ran out of work, while it may be worth waiting awake; 0.0 otherwise.
+        self._rested = 0.0
 
     def _open(self) -> None:
         config = self._config
@@ -172,6 +180,12 @@ class Service:
         self._schedule()
 
     def received(self, connection: int, data: bytes) -> None:
+        now = perf_counter()
+        if self._rested:
+            self._spinning.waited(now - self._rested)
+            self._rested = 0.0
+        # Only one who asks, waits and asks again gains by an answer that comes a little sooner.
+        self._lone = len(data) <= _LONE_BYTES and not self._scheduled
         self.broker.received(connection, data)
         self._schedule()
 
@@ -205,7 +219,26 @@ class Service:
             self._tcp.close_connection(connection)
         if more:
             self._schedule()
+        elif self._lone:
+            self._rest()
         self._arm()
+
+    def _rest(self) -> None:
+        """Nothing is left to do. Stays awake for a moment when the next request is expected within it."""
+        self._lone = False
+        self._rested = perf_counter()
+        seconds = self._spinning.seconds
+        if seconds:
+            self._loop.call_soon(self._spin, self._rested + seconds)
+
+    def _spin(self, until: float) -> None:
+        if not self._rested:
+            return
+        if perf_counter() < until:
+            self._loop.call_soon(self._spin, until)
+        else:
+            self._spinning.in_vain()
+            self._rested = 0.0
 
     def _arm(self) -> None:
         """The next tick comes at the earliest deadline, when that is sooner than the regular one."""

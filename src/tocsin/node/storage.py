@@ -99,7 +99,8 @@ class Storage:
             self._read(read)
         for drop in self._manager.take_drops():
             self._drop_stream(drop)
-        self._upkeep()
+        if at_once is None:
+            self._upkeep()
         return at_once is not None
 
     def _written(self, done: Written) -> None:
