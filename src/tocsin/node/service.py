@@ -55,9 +55,11 @@ class Service:
         self._stopping = False
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
+        self._sync_timer: asyncio.TimerHandle | None = None
         self._tick_due = 0.0
         self._spinning = Spinning(_SPIN_SECONDS)
         self._lone = False
+        self._congested = False
         # When the loop ran out of work, while it may be worth waiting awake; 0.0 otherwise.
         self._rested = 0.0
 
@@ -66,7 +68,7 @@ class Service:
         self._clock = SystemClock()
         random = SystemRandom()
         files = Disk(config.data_dir)
-        self._storage = Storage(files, random, config.segment_bytes)
+        self._storage = Storage(files, random, config.segment_bytes, sync_every_commit=config.sync == "always")
         defaults = Options(redelivery_limit=config.redelivery_limit, backoff_ms=config.redelivery_backoff_ms)
         settings = ManagerSettings(config.lease_s, config.cache_bytes, defaults)
         manager = self._storage.open(settings, self._clock.now(), self._clock.wall())
@@ -132,6 +134,8 @@ class Service:
             self._storage.begin_snapshot()
             deadline = self._loop.time() + _DRAIN_SECONDS
             while not self._storage.idle or self._storage.snapshotting:
+                if self._storage.needs_sync:
+                    self._storage.want_sync()
                 self._pump()
                 await asyncio.sleep(0.002)
                 # On a full disk what waits to be written, and was not confirmed, may wait for ever.
@@ -142,8 +146,9 @@ class Service:
     def _close_storage(self) -> None:
         # What the threads still report, or a timer, must not begin anything any more.
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._sync_timer):
+            if timer is not None:
+                timer.cancel()
         self._workers.stop()
         self._storage.close()
         self._lock.release()
@@ -217,11 +222,16 @@ class Service:
             self._tcp.write(connection, parts)
         for connection in self.broker.take_closing():
             self._tcp.close_connection(connection)
+        congested = self.broker.manager.congested
+        if congested is not self._congested:
+            self._congested = congested
+            self._tcp.pause_reading(congested)
         if more:
             self._schedule()
         elif self._lone:
             self._rest()
         self._arm()
+        self._arm_sync()
 
     def _rest(self) -> None:
         """Nothing is left to do. Stays awake for a moment when the next request is expected within it."""
@@ -248,6 +258,16 @@ class Service:
         if deadline < self._tick_due - _TICK_SLACK_SECONDS:
             self._timer.cancel()
             self._set_timer(max(0.0, deadline - self._clock.now()))
+
+    def _arm_sync(self) -> None:
+        """With sync = "interval": what is only written now is synced that much later."""
+        if self._sync_timer is None and self._storage.needs_sync:
+            self._sync_timer = self._loop.call_later(self._config.sync_interval_ms / 1000, self._sync)
+
+    def _sync(self) -> None:
+        self._sync_timer = None
+        self._storage.want_sync()
+        self._schedule()
 
     def _set_timer(self, delay: float) -> None:
         self._tick_due = self._clock.now() + delay

@@ -42,6 +42,15 @@ class _Connection(asyncio.Protocol):
         self._number = self._registry.add(self)
         self._events.connected(self._number, f"{peer[0]}:{peer[1]}" if peer else "unknown")
 
+    def apply_pause(self, paused: bool) -> None:
+        transport = self.transport
+        if transport is None or transport.is_closing() or transport.is_reading() is not paused:
+            return
+        if paused:
+            transport.pause_reading()
+        else:
+            transport.resume_reading()
+
     def data_received(self, data: bytes) -> None:
         self._events.received(self._number, data)
 
@@ -57,6 +66,7 @@ class TcpServer:
         self._events = events
         self._connections: dict[int, _Connection] = {}
         self._last = 0
+        self._paused = False
         self._server: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
@@ -76,6 +86,7 @@ class TcpServer:
     def add(self, connection: _Connection) -> int:
         self._last += 1
         self._connections[self._last] = connection
+        connection.apply_pause(self._paused)
         return self._last
 
     def remove(self, number: int) -> None:
@@ -93,6 +104,12 @@ class TcpServer:
             transport.writelines(parts)
         if transport.get_write_buffer_size() > OUTBOUND_BYTES_MAX:
             transport.abort()
+
+    def pause_reading(self, paused: bool) -> None:
+        """Stops or resumes taking bytes from all connections: what can't be worked on stays with its senders."""
+        self._paused = paused
+        for connection in self._connections.values():
+            connection.apply_pause(paused)
 
     def close_connection(self, number: int) -> None:
         connection = self._connections.get(number)

@@ -1,4 +1,8 @@
-"""What disk and network alone would cost: the least time in which one message can be stored and confirmed."""
+"""What disk and network alone would cost: the least time in which one message can be stored and confirmed.
+
+A machine that has slept since the last message is slower than one that is kept busy, so a workload with pauses is
+compared with a floor that was measured with the same pauses.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ TRIES = 1_000
 WARM_UP = 100
 
 
-def sync_seconds(folder: Path, tries: int = TRIES) -> float:
+def sync_seconds(folder: Path, tries: int = TRIES, pause_s: float = 0.0) -> float:
     """Median of one small write and its fdatasync, on a preallocated file as journals are."""
     path = folder / ".tocsin-bench-floor"
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -25,6 +29,8 @@ def sync_seconds(folder: Path, tries: int = TRIES) -> float:
         data = b"x" * WRITE_BYTES
         took_ns = []
         for number in range(tries + WARM_UP):
+            if pause_s:
+                time.sleep(pause_s)
             before = time.monotonic_ns()
             os.pwrite(handle, data, number * WRITE_BYTES)
             os.fdatasync(handle)
@@ -35,13 +41,13 @@ def sync_seconds(folder: Path, tries: int = TRIES) -> float:
         path.unlink()
 
 
-def round_trip_seconds(crew: Crew, tries: int = TRIES) -> float:
+def round_trip_seconds(crew: Crew, tries: int = TRIES, pause_s: float = 0.0) -> float:
     """Median of one small round trip over loopback TCP between two processes."""
     count = tries + WARM_UP
     answerer = crew.start("echo", size=ROUND_TRIP_BYTES, count=count)
     (listening,) = crew.gather(answerer)
     crew.go(answerer)
-    caller = crew.start("caller", port=listening["port"], size=ROUND_TRIP_BYTES, count=count)
+    caller = crew.start("caller", port=listening["port"], size=ROUND_TRIP_BYTES, count=count, pause_s=pause_s)
     crew.gather(caller)
     (result,) = crew.step(caller)
     return float(median(result["took_ns"][WARM_UP:])) / 1e9
