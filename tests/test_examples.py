@@ -19,9 +19,9 @@ SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in
 PRINTS = "Prints:\n"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tocsin.Server]:
-    with tocsin.Server(tmp_path_factory.mktemp("data")) as running:
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tocsin.Server]:
+    with tocsin.Server(tmp_path) as running:
         yield running
 
 
