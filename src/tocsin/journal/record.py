@@ -8,7 +8,7 @@ Records stand one behind another, each on a multiple of 8 bytes. Little-endian:
     16  u32  epoch
     20  u32  payload check   CRC-32 of the payload and its padding: no byte of a file goes unchecked
     24  u32  chain           header check of the record before; of the file header for the first record
-    28  u32  into commit     bytes from the start of this record's group commit to this header
+    28  u32  into commit     bytes from the start of this record's group commit to this header (below)
     32  u8   kind            0 barrier, 1..255 as the caller likes
     33  u8   flags           bit 0: nothing follows in this file (only on a barrier)
     34  6 x  zero
@@ -21,7 +21,7 @@ searches behind a bad place.
 `into commit` is what tells a torn tail from corruption. A group commit is written only after the one before
 it was synced, so any valid record proves that all bytes before its own commit had reached the disk. It says
 nothing about its own commit: the sectors of one commit may land in any order. In LSNs: a barrier says what
-was durable before its commit.
+was durable before its commit. Where commits are synced at intervals, all since the last sync count as one.
 """
 
 from __future__ import annotations
@@ -65,9 +65,10 @@ class RecordEncoder:
 
     __slots__ = ("_seed", "_start", "chain", "parts", "position", "positions")
 
-    def __init__(self, seed: int, chain: int, position: int) -> None:
+    def __init__(self, seed: int, chain: int, position: int, synced: int | None = None) -> None:
+        """`synced` is up to where the file is known to be on disk; all of it, unless told otherwise."""
         assert position % ALIGNMENT == 0
-        self._seed, self._start = seed, position
+        self._seed, self._start = seed, position if synced is None else synced
         self.chain, self.position = chain, position
         self.parts: list[Buffer] = []
         self.positions = array("I")

@@ -52,7 +52,7 @@ class Recovered:
     """
 
 
-def recover(files: Files, *, segment_bytes: int, random: Random) -> Recovered:
+def recover(files: Files, *, segment_bytes: int, random: Random, sync_every_commit: bool = True) -> Recovered:
     """Open the journal in this data directory, or begin one. Raises JournalDamaged or NewerFormat, changing
     nothing.
     """
@@ -62,7 +62,7 @@ def recover(files: Files, *, segment_bytes: int, random: Random) -> Recovered:
     firsts = numbered(files.list(SEGMENT_FOLDER))
     snapshot = _choose_snapshot(files, identity, firsts, notes)
     journal = Journal(segment_bytes, identity.journal_id)
-    writer = JournalWriter(files, identity, segment_bytes)
+    writer = JournalWriter(files, identity, segment_bytes, sync_every_commit=sync_every_commit)
     replay = _Replay(files, identity, segment_bytes, journal, writer, snapshot, notes)
     return Recovered(journal, writer, snapshot, replay.records(firsts), identity, notes)
 

@@ -1,5 +1,8 @@
 """Writes group commits: one gathered write, one sync. Runs in the journal thread, or inline in a simulation.
 
+Without `sync_every_commit` a commit counts as soon as it is written, and whoever drives the writer calls `sync` now and
+then: a power failure may take what came after the last one, and nothing before it.
+
 The writer owns the newest segment and moves on to the reserve when a commit does not fit any more. After a
 failed write or sync it is dead and says so: what is on disk is unknown then, and a repeated sync may report
 success for pages that the kernel has dropped. Only a restart, which reads the disk, can tell.
@@ -29,12 +32,12 @@ from tocsin.runtime.ports import Buffer, File, Files
 class ActiveSegment:
     """The segment that takes the next commit, and where it goes."""
 
-    __slots__ = ("_unwritten", "chain", "file", "first_lsn", "position", "proven", "seed", "size")
+    __slots__ = ("_unwritten", "chain", "file", "first_lsn", "position", "proven", "seed", "size", "synced")
 
     def __init__(self, file: File, header: FileHeader, *, position: int = 0, chain: int = 0) -> None:
         self.file, self.first_lsn, self.seed = file, Lsn(header.first), header.seed()
         self.size = file.size()
-        self.position = position or FILE_HEADER_BYTES
+        self.position = self.synced = position or FILE_HEADER_BYTES
         self.chain = chain if position else header.chain()
         self._unwritten = None if position else header.encode()
         self.proven = False
@@ -46,60 +49,84 @@ class ActiveSegment:
         """Room for that many bytes of records, their barrier, and the barrier that ends the segment."""
         return self.position + size + 2 * HEADER_BYTES <= self.size
 
-    def write(self, encoder: RecordEncoder) -> None:
-        """Write and sync one encoded commit; the file header goes along with the first one."""
+    def encoder(self) -> RecordEncoder:
+        """For the next commit; it proves nothing of what may not be on disk yet."""
+        return RecordEncoder(self.seed, self.chain, self.position, self.synced)
+
+    def write(self, encoder: RecordEncoder, *, sync: bool) -> None:
+        """Write one encoded commit; the file header goes along with the first one."""
         parts: list[Buffer] = encoder.parts
         if self._unwritten is not None:
             self.file.write(0, [self._unwritten, *parts])
         else:
             self.file.write(self.position, parts)
-        self.file.sync()
+        if sync:
+            self.file.sync()
+            self.synced = encoder.position
         self._unwritten = None
         self.position, self.chain = encoder.position, encoder.chain
+
+    def sync(self) -> None:
+        if self.synced < self.position:
+            self.file.sync()
+            self.synced = self.position
 
 
 class JournalWriter:
     """Made by `recovery.recover`, which calls `resume` when it has found the end of the journal."""
 
-    def __init__(self, files: Files, identity: Identity, segment_bytes: int) -> None:
+    def __init__(self, files: Files, identity: Identity, segment_bytes: int, *, sync_every_commit: bool = True) -> None:
         self._files, self._identity, self._segment_bytes = files, identity, segment_bytes
+        self._sync_every_commit = sync_every_commit
         self._active: ActiveSegment | None = None
-        self._durable_lsn = 0
+        self._written_lsn = 0
         self._reserve = True
         self._try_reserve = False
         self._ready = self._dead = False
 
     def resume(self, active: ActiveSegment | None, last_lsn: int, *, reserve: bool) -> None:
-        self._active, self._durable_lsn, self._reserve, self._ready = active, last_lsn, reserve, True
+        self._active, self._written_lsn, self._reserve, self._ready = active, last_lsn, reserve, True
 
     def write(self, job: WriteJob) -> Written:
-        """Make a group commit durable. StorageFull: nothing was written, the same job may be given again."""
+        """Make a group commit durable, or at least write it. StorageFull: nothing was written, the same job may
+        be given again.
+        """
         self._check_alive()
-        assert job.first_lsn == self._durable_lsn + 1, "jobs come in order"
+        assert job.first_lsn == self._written_lsn + 1, "jobs come in order"
         active = self._active
         if active is None or not active.fits(job.bytes):
             active = self._roll(job.first_lsn)
-        encoder = RecordEncoder(active.seed, active.chain, active.position)
-        lsn = self._durable_lsn
+        encoder = active.encoder()
+        lsn = self._written_lsn
         for kind, epoch, parts in job.records:
             lsn += 1
             encoder.add(kind, epoch, lsn, parts)
         encoder.add_barrier(lsn)
-        self._commit(active, encoder)
-        self._durable_lsn = lsn
+        self._commit(active, encoder, sync=self._sync_every_commit)
+        self._written_lsn = lsn
         if not self._reserve:
             self._reserve = self._look_for_reserve()
         return self._report(job, active, encoder.positions)
 
     def _report(self, job: WriteJob, active: ActiveSegment, positions: array[int]) -> Written:
-        last_lsn = Lsn(self._durable_lsn)
+        last_lsn = Lsn(self._written_lsn)
         return Written(job.first_lsn, last_lsn, active.first_lsn, positions, active.position, not self._reserve)
+
+    def sync(self) -> Lsn:
+        """Make everything durable that was written; returns its last LSN."""
+        self._check_alive()
+        if self._active is not None:
+            self._dead = True
+            self._active.sync()
+            self._dead = False
+        return Lsn(self._written_lsn)
 
     def close(self) -> None:
         """End cleanly, unless the writer is dead, and give the file back."""
         if self._active is None:
             return
         if self._ready and not self._dead:
+            self.sync()
             self._prove(self._active)
         self._active.file.close()
         self._active, self._ready = None, False
@@ -110,9 +137,9 @@ class JournalWriter:
         """
         if active.proven or active.position == FILE_HEADER_BYTES or not active.fits(0):
             return
-        encoder = RecordEncoder(active.seed, active.chain, active.position)
-        encoder.add_barrier(self._durable_lsn)
-        self._commit(active, encoder)
+        encoder = active.encoder()
+        encoder.add_barrier(self._written_lsn)
+        self._commit(active, encoder, sync=True)
 
     def _check_alive(self) -> None:
         if self._dead:
@@ -121,10 +148,10 @@ class JournalWriter:
             )
         assert self._ready, "the replay must be read to its end before anything is written"
 
-    def _commit(self, active: ActiveSegment, encoder: RecordEncoder) -> None:
+    def _commit(self, active: ActiveSegment, encoder: RecordEncoder, *, sync: bool) -> None:
         self._dead = True
         try:
-            active.write(encoder)
+            active.write(encoder, sync=sync)
         except StorageFull as error:
             # The room was allocated, so this file system breaks its word; half a commit may have been
             # written.
@@ -151,8 +178,8 @@ class JournalWriter:
         return self._active
 
     def _seal(self, active: ActiveSegment) -> None:
-        encoder = RecordEncoder(active.seed, active.chain, active.position)
-        encoder.add_barrier(self._durable_lsn, last=True)
+        encoder = active.encoder()
+        encoder.add_barrier(self._written_lsn, last=True)
         active.file.write(active.position, encoder.parts)
         active.file.truncate(encoder.position)
         active.file.sync()

@@ -18,17 +18,16 @@ from tocsin.journal.jobs import (
 from tocsin.journal.reader import BlockReader, StaleLocation
 from tocsin.journal.recovery import Recovered, recover
 from tocsin.journal.segment import segment_name
-from tocsin.journal.snapshot import SnapshotWriter
 from tocsin.journal.stream import StreamStore
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.ledger import DropStream, ReadBlocks
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.recovery import Recovery
-from tocsin.message_manager.snapshots import destination_section, directory_section
 from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import MOVE_BLOCKS_MAX, SNAPSHOT_EVERY_BYTES
+from tocsin.node.snapshot_run import SnapshotRun
 from tocsin.node.workers import Workers
 from tocsin.runtime.ports import Files, Random
 
@@ -37,12 +36,23 @@ class Storage:
     """Opens the data directory, rebuilds the message manager, and keeps journal and disk going."""
 
     def __init__(
-        self, files: Files, random: Random, segment_bytes: int, snapshot_bytes: int = SNAPSHOT_EVERY_BYTES
+        self,
+        files: Files,
+        random: Random,
+        segment_bytes: int,
+        snapshot_bytes: int = SNAPSHOT_EVERY_BYTES,
+        *,
+        sync_every_commit: bool = True,
     ) -> None:
         self._files = files
         self._segment_bytes = segment_bytes
         self._snapshot_bytes = snapshot_bytes
-        self.recovered: Recovered = recover(files, segment_bytes=segment_bytes, random=random)
+        self.recovered: Recovered = recover(
+            files, segment_bytes=segment_bytes, random=random, sync_every_commit=sync_every_commit
+        )
+        self._sync_every_commit = sync_every_commit
+        self._synced_lsn = Lsn(0)
+        self._sync_wanted = False
         self.streams = StreamStore(files, file_bytes=segment_bytes)
         self.streams.recover()
         self._reader = BlockReader(files)
@@ -69,6 +79,8 @@ class Storage:
             self._bytes_since_snapshot += len(payload)
         ends = {stream: int(self.streams.end_offset(stream)) for stream in self.streams.streams()}
         journal.retain_many(recovery.finish(ends))
+        # Recovery has synced what it found.
+        self._synced_lsn = journal.durable_lsn
         manager.ledger.durable(int(journal.durable_lsn))
         manager.directory.dead_messages(manager.ledger)
         recovery.drop_temporary(manager.ledger)
@@ -89,6 +101,8 @@ class Storage:
         assert self._workers is not None
         journal = self.recovered.journal
         at_once = None
+        if self._sync_wanted and not self._writing:
+            self._begin_sync(self._workers)
         if not self._writing and (job := journal.take()) is not None:
             self._bytes_since_snapshot += job.bytes
             at_once = self._workers.write(job, self._written)
@@ -102,6 +116,30 @@ class Storage:
         if at_once is None:
             self._upkeep()
         return at_once is not None
+
+    @property
+    def synced_lsn(self) -> Lsn:
+        """Up to where the journal survives a power failure, too."""
+        return self.recovered.journal.durable_lsn if self._sync_every_commit else self._synced_lsn
+
+    @property
+    def needs_sync(self) -> bool:
+        """Commits were confirmed that are written and not synced, and nobody has asked for a sync yet."""
+        return self.synced_lsn < self.recovered.journal.durable_lsn and not self._sync_wanted
+
+    def want_sync(self) -> None:
+        """The next `pump` that finds no commit under way begins it; commits wait for it as for one of them."""
+        self._sync_wanted = True
+
+    def _begin_sync(self, workers: Workers) -> None:
+        self._sync_wanted = False
+        self._writing = True
+        workers.sync(self.recovered.writer.sync, self._synced)
+
+    def _synced(self, lsn: Lsn) -> None:
+        self._writing = False
+        self._synced_lsn = lsn
+        self._progress()
 
     def _written(self, done: Written) -> None:
         self._writing = False
@@ -257,7 +295,9 @@ class Storage:
     def begin_snapshot(self) -> None:
         if self._snapshot is None and self._workers is not None:
             self._bytes_since_snapshot = 0
-            self._snapshot = SnapshotRun(self._files, self.recovered, self._manager, self._workers, self._snapshot_over)
+            self._snapshot = SnapshotRun(
+                self._files, self.recovered, self._manager, self._workers, lambda: self.synced_lsn, self._snapshot_over
+            )
 
     @property
     def snapshotting(self) -> bool:
@@ -291,82 +331,3 @@ class Storage:
         self.recovered.writer.close()
         self._reader.close()
         self._upkeep_reader.close()
-
-
-class SnapshotRun:
-    """One snapshot, destination by destination, so that the loop is never held up by the whole state."""
-
-    def __init__(
-        self,
-        files: Files,
-        recovered: Recovered,
-        manager: MessageManager,
-        workers: Workers,
-        over: Callable[[bool], None],
-    ) -> None:
-        self._journal = recovered.journal
-        self._manager = manager
-        self._workers = workers
-        self._over = over
-        self._lsn = Lsn(self._journal.last_lsn)
-        self._left = [state.id for state in manager.directory]
-        self._busy = True
-        self._writer: SnapshotWriter | None = None
-        self._directory_done = False
-        journal_id = recovered.identity.journal_id
-        self._workers.upkeep(lambda: _begin(files, journal_id, self._lsn), self._begun)
-
-    def _begun(self, writer: SnapshotWriter | None) -> None:
-        self._writer = writer
-        self._continue(writer is not None)
-
-    def _continue(self, went_well: object) -> None:
-        self._busy = False
-        if not went_well:
-            if self._writer is not None:
-                self._workers.upkeep(self._writer.abort, lambda _: None)
-            self._over(False)
-        else:
-            self.step()
-
-    def step(self) -> None:
-        """The next section, or the end when every section's LSN is durable."""
-        if self._busy or self._writer is None:
-            return
-        writer = self._writer
-        section = None
-        if not self._directory_done:
-            self._directory_done = True
-            section = directory_section(self._manager.directory, self._journal.last_lsn)
-        while section is None and self._left:
-            state = self._manager.directory.by_id.get(self._left.pop())
-            if state is not None:
-                section = destination_section(state, self._journal.last_lsn)
-        if section is not None:
-            made = section
-            self._busy = True
-            self._workers.upkeep(lambda: _has_room(lambda: writer.add(made)), self._continue)
-        elif self._journal.durable_lsn >= writer.highest_lsn:
-            self._busy = True
-            self._workers.upkeep(lambda: _has_room(writer.commit), self._committed)
-
-    def _committed(self, went_well: object) -> None:
-        if went_well:
-            self._journal.snapshot_taken(self._lsn)
-        self._over(bool(went_well))
-
-
-def _has_room(job: Callable[[], None]) -> bool:
-    """False when the disk is full: a snapshot may wait, nothing is lost."""
-    try:
-        job()
-    except StorageFull:
-        return False
-    return True
-
-
-def _begin(files: Files, journal_id: bytes, lsn: Lsn) -> SnapshotWriter | None:
-    try:
-        return SnapshotWriter(files, journal_id, lsn)
-    except StorageFull:
-        return None

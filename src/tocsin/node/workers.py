@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tocsin.journal.jobs import WriteJob, Written
+from tocsin.model.identity import Lsn
 
 Done = Callable[[Any], None]
 
@@ -15,6 +16,9 @@ class Workers(Protocol):
 
     def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
         """Makes a group commit durable, one at a time: at once and returned, or later, when `done` is called."""
+
+    def sync(self, job: Callable[[], Lsn], done: Callable[[Lsn], None]) -> None:
+        """Makes durable what was only written, in the line of the commits: none is under way then."""
 
     def read(self, job: Callable[[], Any], done: Done) -> None:
         """Reads from disk on behalf of a consumer."""
@@ -39,7 +43,7 @@ class InlineWorkers:
         result = job()
         self._done.append(lambda: done(result))
 
-    upkeep = read
+    upkeep = sync = read
 
     def settle(self) -> bool:
         """Runs the callbacks of finished jobs; says whether there were any."""

@@ -3,9 +3,9 @@
 Fault model. A write, truncation or allocation is volatile until the file's `sync`; a creation, rename or
 removal until `sync_directory` of its folder (a sync of the file does not make its name durable). `crash`
 gives the disk as it is after a power loss: of the volatile changes to each file, each is kept, lost, or, for
-a write, torn at 512-byte sectors, in any combination, whatever the order they were made in; of the volatile
-changes to each folder likewise each is kept or lost, a rename always as a whole. What never reached the disk
-reads as zero.
+a write, torn at 512-byte sectors, in any combination, whatever the order they were made in; a sector arrives
+as it was in memory after that write. Of the volatile changes to each folder likewise each is kept or lost, a
+rename always as a whole. What never reached the disk reads as zero.
 
 `restart` is the milder case: the process died, the machine did not, nothing is lost.
 
@@ -61,6 +61,11 @@ class _Inode:
 
     def change(self, position: int, data: bytes | None) -> None:
         self.apply(self.content, position, data)
+        if data is not None:
+            # A disk writes whole sectors, as they are in memory: what was written to them before goes along.
+            end = position + len(data)
+            position -= position % SECTOR_BYTES
+            data = bytes(self.content[position : end + -end % SECTOR_BYTES])
         self.changes.append((position, data))
 
     def sync(self) -> None:
