@@ -17,7 +17,7 @@ import tocsin
 
 HEARTBEAT = 0.3
 GRACE = 0.5
-SETTINGS = {"heartbeat_s": HEARTBEAT, "session_grace_s": GRACE}
+SETTINGS: dict[str, object] = {"heartbeat_s": HEARTBEAT, "session_grace_s": GRACE}
 
 
 @pytest.fixture(scope="module")
