@@ -31,12 +31,13 @@ def call(parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Takes port, size, count and the pause before each. Reports how long each round trip took."""
     took_ns = array("q")
     body = b"x" * parameters["size"]
+    pause_s = parameters.get("pause_s", 0.0)
     with socket.create_connection((HOST, parameters["port"]), timeout=WAIT_SECONDS_MAX) as connection:
         _prepare(connection)
         yield {}
         for _ in range(parameters["count"]):
-            if parameters["pause_s"]:
-                time.sleep(parameters["pause_s"])
+            if pause_s:
+                time.sleep(pause_s)
             before = time.monotonic_ns()
             connection.sendall(body)
             _exactly(connection, len(body))
