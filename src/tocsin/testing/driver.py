@@ -21,7 +21,7 @@ from tocsin.message_manager.machine import Settings as ManagerSettings
 from tocsin.model.limits import KIB, MIB
 from tocsin.node.broker import Broker
 from tocsin.node.storage import Storage
-from tocsin.node.workers import InlineWorkers
+from tocsin.node.workers import Done
 from tocsin.testing.clock import VirtualClock
 from tocsin.testing.disk import SeededRandom, SimulatedDisk
 from tocsin.testing.scripted_client import ScriptedClient
@@ -48,24 +48,41 @@ class Setup:
     secret: bytes = b"the node's own secret, 32 bytes!"
 
 
-class SlowableWorkers(InlineWorkers):
-    """Does every job at once, except commits while `slow` is set: they wait in `held`."""
+class DeferredWorkers:
+    """Does a turn's jobs when `settle` is called: after the clients have got what the turn sent, as threads would.
+
+    While `slow` is set, commits wait in `held`.
+    """
 
     def __init__(self, write: Callable[[WriteJob], Written]) -> None:
-        super().__init__(write)
+        self._write = write
+        self._jobs: list[tuple[Callable[[], Any], Done]] = []
         self.slow = False
         self.held: list[tuple[WriteJob, Callable[[Written], None]]] = []
 
-    def write(self, job: WriteJob, done: Callable[[Written], None]) -> None:
+    def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
         if self.slow:
             self.held.append((job, done))
         else:
-            super().write(job, done)
+            self._jobs.append((lambda: self._write(job), done))
+        return None
+
+    def read(self, job: Callable[[], Any], done: Done) -> None:
+        self._jobs.append((job, done))
+
+    upkeep = read
 
     def catch_up(self) -> None:
         held, self.held = self.held, []
         for job, done in held:
-            super().write(job, done)
+            self.write(job, done)
+
+    def settle(self) -> bool:
+        """Does the jobs and reports them; says whether there were any."""
+        jobs, self._jobs = self._jobs, []
+        for job, done in jobs:
+            done(job())
+        return bool(jobs)
 
 
 class Driver:
@@ -90,7 +107,7 @@ class Driver:
         login = Login(self.setup.secret, random.bytes, self.setup.find_user)
         identities = Identities(1, 1, boot)
         self.broker = Broker(self.storage, manager, self.clock, self.setup.clients, login, identities)
-        self.workers = SlowableWorkers(self.storage.recovered.writer.write)
+        self.workers = DeferredWorkers(self.storage.recovered.writer.write)
         self.storage.attach(self.workers, self.broker.durable, lambda: None)
         self.settle()
 
