@@ -190,6 +190,32 @@ def test_a_crash_at_every_operation_keeps_what_was_reported(disk: SimulatedDisk)
             check_all(after, new_store(after), 26, dropped)
 
 
+@pytest.mark.parametrize("all_of_it", [False, True])
+def test_a_crash_while_several_files_go_leaves_a_stream_that_opens(
+    disk: SimulatedDisk, store: StreamStore, all_of_it: bool
+) -> None:
+    """A removal that is not synced may be undone, in any combination with others: no gap may come of it."""
+    operations = 0
+    while True:
+        crashing = disk.crash(Random(0))
+        going = new_store(crashing)
+        crashing.faults[crashing.operations + operations] = Fault.CRASH
+        try:
+            if all_of_it:
+                going.delete(STREAM)
+            else:
+                going.drop_before(STREAM, Offset(50))
+        except SimulatedCrash:
+            pass
+        else:
+            break
+        for seed in range(20):
+            after = new_store(crashing.crash(Random(seed)))
+            assert all_of_it or after.end_offset(STREAM) == 60
+        operations += 1
+    assert operations >= 6
+
+
 def outcomes(disk: SimulatedDisk, name: str) -> set[str]:
     """What becomes of a stream of 20 reported blocks when a byte of one of its files is flipped."""
     seen = set()

@@ -162,7 +162,8 @@ class StreamStore:
     def drop_before(self, stream_id: int, offset: Offset) -> int:
         """Remove whole files that end at or before `offset`; returns the bytes that came back.
 
-        The end offset must outlive the blocks, so when all go an empty file is begun first.
+        The end offset must outlive the blocks, so when all go an empty file is begun first. Each removal is made
+        durable before the next: of several, a power loss might undo any, and leave a gap that looks like damage.
         """
         files = self._streams.get(stream_id, [])
         if files and files[-1].index.entries and files[-1].index.end_offset() <= offset:
@@ -172,14 +173,14 @@ class StreamStore:
         self._streams[stream_id] = files[len(going) :]
         for file in going:
             self._remove(stream_id, file.first_offset)
-        if going:
-            self._files.sync_directory(stream_folder(stream_id))
         return sum(file.index.end for file in going)
 
     def delete(self, stream_id: int) -> None:
-        """Remove a stream with all its files; one that does not exist is no error."""
+        """Remove a stream with all its files, oldest first; one that does not exist is no error."""
         folder = stream_folder(stream_id)
         self._streams.pop(stream_id, None)
+        for first in numbered(self._files.list(folder)):
+            self._remove(stream_id, first)
         for name in self._files.list(folder):
             self._files.remove(f"{folder}/{name}")
         with suppress(FileNotFoundError):
@@ -190,6 +191,7 @@ class StreamStore:
         for name in (stream_file_name(stream_id, first_offset), stream_index_name(stream_id, first_offset)):
             with suppress(FileNotFoundError):
                 self._files.remove(name)
+        self._files.sync_directory(stream_folder(stream_id))
 
 
 def _range(file: StreamFile) -> FileRange:
