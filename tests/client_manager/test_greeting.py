@@ -173,7 +173,24 @@ def test_a_forged_ticket_resumes_nothing() -> None:
     assert stranger.identity != client.identity
 
 
-def test_nobody_resumes_what_belongs_to_another_user() -> None:
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(("user", "same"), [("anna", True), ("bert", False)])
+def test_a_ticket_is_good_for_the_user_who_got_it(restarted: bool, user: str, same: bool) -> None:
+    """Also at a server that knows nothing of the connection any more."""
+    users = {name: make_credentials(name, "secret", salt=b"salt" * 4, iterations=4096) for name in ("anna", "bert")}
+    driver = Driver(Setup(find_user=users.get))
+    anna = log_in(driver, "anna", "secret")
+    welcome = anna.take(FrameType.WELCOME)[0].fields()
+    driver.hang_up(anna)
+    if restarted:
+        driver = driver.kill()
+    ticket = {"connection": welcome["connection"], "token": welcome["token"]}
+    again = log_in(driver, user, "secret", resume=ticket).take(FrameType.WELCOME)[0].fields()
+    assert (again["connection"] == welcome["connection"]) is same
+    assert again["resumed"] is False
+
+
+def test_nobody_resumes_the_sessions_of_another_user() -> None:
     users = {name: make_credentials(name, "secret", salt=b"salt" * 4, iterations=4096) for name in ("anna", "bert")}
     driver = Driver(Setup(find_user=users.get))
     anna = log_in(driver, "anna", "secret")
@@ -182,8 +199,11 @@ def test_nobody_resumes_what_belongs_to_another_user() -> None:
     anna.session()
     driver.hang_up(anna)
     ticket = {"connection": welcome["connection"], "token": welcome["token"]}
-    bert = log_in(driver, "bert", "secret", resume=ticket)
-    assert isinstance(refusal(bert), AuthenticationFailed)
+    resumed = {}
+    for user in ("bert", "anna"):
+        again = log_in(driver, user, "secret", resume=ticket)
+        resumed[user] = again.take(FrameType.WELCOME)[0].fields()["resumed"]
+    assert resumed == {"bert": False, "anna": True}
 
 
 def test_a_session_can_not_be_resumed_under_another_number() -> None:

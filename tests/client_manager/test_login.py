@@ -29,27 +29,38 @@ def test_sessions_lie_in_the_range_of_their_connection() -> None:
 def test_a_token_proves_one_connection_at_one_node() -> None:
     here = login()
     connection = Identities(1, 2, 3).next_connection()
-    token = here.token(connection)
-    assert here.proves(connection, token)
-    assert login().proves(connection, token), "also after a restart"
-    assert not login(b"t" * 32).proves(connection, token)
-    assert not here.proves(Identities(1, 2, 4).next_connection(), token)
+    token = here.token(connection, "anna")
+    assert here.proves(connection, "anna", token)
+    assert login().proves(connection, "anna", token), "also after a restart"
+    assert not login(b"t" * 32).proves(connection, "anna", token)
+    assert not here.proves(Identities(1, 2, 4).next_connection(), "anna", token)
+
+
+PRINCIPALS = [None, "", "anna", "anna ", "bert", "\0"]
+
+
+@pytest.mark.parametrize("owner", PRINCIPALS)
+def test_a_token_proves_nothing_for_another_user(owner: str | None) -> None:
+    here = login()
+    connection = Identities(1, 2, 3).next_connection()
+    token = here.token(connection, owner)
+    assert [principal for principal in PRINCIPALS if here.proves(connection, principal, token)] == [owner]
 
 
 @pytest.mark.parametrize("forged", [b"", b"x" * 32, None, 7, "text"])
 def test_no_other_token_proves_anything(forged: object) -> None:
     connection = Identities(1, 2, 3).next_connection()
-    assert not login().proves(connection, forged)
+    assert not login().proves(connection, None, forged)
 
 
 @pytest.mark.parametrize("identity", [b"", b"short", None, 5, b"x" * 17])
 def test_no_other_identity_can_be_proved(identity: object) -> None:
     here = login()
-    token = here.token(identity) if isinstance(identity, bytes) else b""
-    assert not here.proves(identity, token)
+    token = here.token(identity, None) if isinstance(identity, bytes) else b""
+    assert not here.proves(identity, None, token)
 
 
 def test_the_id_of_a_session_is_no_connection() -> None:
     here = login()
     inside = session_id(Identities(1, 2, 3).next_connection(), 5)
-    assert not here.proves(inside, here.token(inside))
+    assert not here.proves(inside, None, here.token(inside, None))

@@ -71,8 +71,8 @@ class Greeter:
         state.heartbeat = min(max(HEARTBEAT_SECONDS_MIN, heartbeat), self.heartbeat)
         gone = self._take_client_id(state, greeting.get("client_id"))
         fields: dict[str, Any] = {
-            "connection": state.identity, "token": self.login.token(state.identity), "heartbeat": state.heartbeat,
-            "max_message_bytes": self.message_bytes_max, "server": self.product,
+            "connection": state.identity, "token": self.login.token(state.identity, user),
+            "heartbeat": state.heartbeat, "max_message_bytes": self.message_bytes_max, "server": self.product,
             "login": user is not None, "resumed": former is not None,
         }  # fmt: skip
         if final is not None:
@@ -92,12 +92,12 @@ class Greeter:
 
     def _resume(self, state: ConnectionState, ticket: object) -> ConnectionState | None:
         """Takes over what the client left, when it proves that it is the same client."""
-        if not isinstance(ticket, dict) or not self.login.proves(ticket.get("connection"), ticket.get("token")):
+        if not isinstance(ticket, dict):
             return None
-        identity: bytes = ticket["connection"]
+        identity: Any = ticket.get("connection")
+        if not self.login.proves(identity, state.principal, ticket.get("token")):
+            return None
         former = self.registry.known.get(identity)
-        if former is not None and former.principal != state.principal:
-            raise AuthenticationFailed("The sessions to resume belong to another user.")
         state.identity = identity
         if former is None:
             return None  # The server restarted: the sessions are opened anew under their old ids.

@@ -1,8 +1,8 @@
 """Who may connect, and the proof that a returning client is the one that left.
 
-A connection's token is an HMAC of its identity under the server's own secret, so it can be checked after a restart too,
-and nobody can claim another client's sessions. A session's id lies in the connection's range of ids: whoever has proved
-the connection has proved its sessions.
+A connection's token is an HMAC of its identity and its user under the server's own secret, so it can be checked after a
+restart too, and nobody can claim another client's sessions, not even a user who got hold of another's token. A
+session's id lies in the connection's range of ids: whoever has proved the connection has proved its sessions.
 """
 
 from __future__ import annotations
@@ -57,11 +57,14 @@ class Login:
         assert self._find is not None
         return ScramServer(self._find, nonce=self._random(18).hex(), secret=self._secret)
 
-    def token(self, identity: bytes) -> bytes:
-        return hmac.digest(self._secret, identity, "sha256")
+    def token(self, identity: bytes, principal: str | None) -> bytes:
+        """`principal` is the user who logged in, None where nobody has to."""
+        # The first byte tells nobody from a user without a name; an identity has a fixed length, so no two pairs mix.
+        user = b"\0" if principal is None else b"\1" + principal.encode()
+        return hmac.digest(self._secret, identity + user, "sha256")
 
-    def proves(self, identity: object, token: object) -> bool:
+    def proves(self, identity: object, principal: str | None, token: object) -> bool:
         if not isinstance(identity, bytes) or not isinstance(token, bytes) or len(identity) != 16:
             return False
         aligned = int.from_bytes(identity, "big") % (1 << SESSION_BITS) == 0
-        return aligned and hmac.compare_digest(self.token(identity), token)
+        return aligned and hmac.compare_digest(self.token(identity, principal), token)
