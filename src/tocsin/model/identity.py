@@ -4,10 +4,10 @@ A unique id is 16 bytes, big-endian, so that ids compare as bytes in the order i
 
     0   2  site      u16   one cluster installation
     2   2  node      u16   node within the site
-    4   4  boot      u32   boot counter of the node, made durable before the first id of the boot
+    4   4  boot      u32   boot counter of the node, rises with each start, durable before the first id of the boot
     8   8  sequence  u64   counts up within the boot
 
-The clock is not part of it: a clock that is set back, or two containers that share an address, cannot repeat an id.
+No id depends on a right clock: one that is set back, or two containers that share an address, cannot repeat an id.
 """
 
 from __future__ import annotations

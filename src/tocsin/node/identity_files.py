@@ -12,11 +12,21 @@ from tocsin.runtime.ports import Files, Random
 _BOOT = "boot"
 _SECRET = "secret"
 _SECRET_BYTES = 32
+_START_OF_2020 = 1_577_836_800
+_SECONDS_BELIEVED = 1 << 31
+"""Until 2088. A clock that says more is wrong, and must not use up the counter, which has 32 bits."""
 
 
-def next_boot(files: Files) -> int:
-    """Counts this start, durably, before any id of it can be given out: ids never repeat, whatever the clock says."""
+def next_boot(files: Files, wall: float) -> int:
+    """The number of this start, written durably before any id of it can be given out.
+
+    It counts up, so ids never repeat, whatever the clock says. It also begins at the seconds since 2020: the starts
+    that a restored backup has forgotten had lower numbers.
+    """
     boot = int(_read(files, _BOOT) or b"0") + 1
+    seconds = int(wall) - _START_OF_2020
+    if seconds < _SECONDS_BELIEVED:
+        boot = max(boot, seconds)
     _replace(files, _BOOT, str(boot).encode())
     return boot
 

@@ -74,7 +74,7 @@ class Service:
         manager = self._storage.open(settings, self._clock.now(), self._clock.wall())
         for note in self._storage.recovered.notes:
             log.warning("%s", note)
-        boot = next_boot(files)
+        boot = next_boot(files, self._clock.wall())
         identities = Identities(_number(config.site), _number(config.node), boot)
         self._users = self._load_users()
         login = Login(node_secret(files, random), random.bytes, self._find_user if self._users else None)
