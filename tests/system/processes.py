@@ -23,6 +23,8 @@ PATIENCE = 20.0
 # Below the range from which the system takes ports for outgoing connections: while a server is down nobody gets its
 # port, and a client that dials it can't meet itself.
 _PORTS = range(12_000, 32_000)
+# Small files are made quickly, and even little load meets a change of segments.
+_SMALL = {"segment_bytes": 4 * 1024 * 1024, "max_message_bytes": 1024 * 1024}
 _COMMAND = (sys.executable, "-m", "tocsin.cli.main")
 
 Settings = Mapping[str, object]
@@ -36,7 +38,8 @@ class ServerProcess:
         self.folder = folder
         self.data = folder / "data"
         self.port = free_port()
-        self.config = write_config(folder, {"host": HOST, "port": self.port, "data_dir": "data", **settings})
+        place = {"host": HOST, "port": self.port, "data_dir": "data"}
+        self.config = write_config(folder, {**place, **_SMALL, **settings})
         self._scheme = "tocsins" if "tls_cert" in settings else "tocsin"
         self._log = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None

@@ -26,7 +26,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def serve(server: ServerProcess) -> str:
     """What a server says that must refuse to start."""
-    return refusal("serve", "--port", "0", "--data-dir", str(server.data))
+    return refusal("serve", "--config", str(server.config))
 
 
 def records(data: Path) -> list[dict[str, Any]]:
@@ -155,6 +155,6 @@ def test_a_segment_that_is_missing_from_the_middle(tmp_path: Path) -> None:
     assert len(segments) >= 3
     segments[1].unlink()
     before = contents(server.data)
-    said = refusal("serve", "--config", str(server.config))
+    said = serve(server)
     assert "missing" in said and f"LSN {int(segments[1].stem) - 1}" in said
     assert contents(server.data) == before
