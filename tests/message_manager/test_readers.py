@@ -185,8 +185,17 @@ def test_a_replay_goes_on_where_the_client_lost_the_connection() -> None:
 
 
 def test_only_a_retained_topic_can_be_replayed() -> None:
-    with pytest.raises(InvalidDestination):
-        session_of(server()).consumer("topic:plain", mode="replay")
+    session = session_of(server())
+    session.producer("topic:plain")
+    with pytest.raises(InvalidDestination, match="not retained"):
+        session.consumer("topic:plain", mode="replay")
+
+
+def test_a_replay_does_not_create_the_topic_it_was_mistyped_for() -> None:
+    driver = server()
+    with pytest.raises(InvalidDestination, match="There is no topic 'nwes'"):
+        session_of(driver).consumer("topic:nwes", mode="replay")
+    assert not driver.manager.directory.has("nwes")
 
 
 def test_a_replay_reads_what_has_moved_to_the_topics_own_files() -> None:

@@ -24,3 +24,8 @@ def test_an_empty_queue_ends_with_3(shell: Shell, queue: str) -> None:
     shell.ok("destinations", "create", queue)
     done = shell.run("browse", queue)
     assert (done.returncode, done.stdout) == (3, b"")
+
+
+def test_a_mistyped_name_is_said_and_not_created(shell: Shell, queue: str) -> None:
+    for _ in range(2):
+        assert shell.fails(1, "browse", queue) == f"tocsin: There is no queue '{queue}'.\n"

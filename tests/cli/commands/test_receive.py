@@ -100,6 +100,13 @@ def test_a_retained_topic_can_be_read_from_anywhere(shell: Shell, topic: str) ->
     assert offsets == [1, 2]
 
 
+def test_a_replay_of_a_mistyped_name_is_said_and_not_created(shell: Shell, topic: str) -> None:
+    name = topic.removeprefix("topic:")
+    for _ in range(2):
+        said = shell.fails(1, "receive", topic, "--from", "earliest")
+        assert said == f"tocsin: There is no topic '{name}'.\n"
+
+
 def test_a_topic_that_is_not_retained_says_so(shell: Shell, topic: str) -> None:
     shell.ok("destinations", "create", topic)
     assert "not retained" in shell.fails(1, "receive", topic, "--from", "earliest")

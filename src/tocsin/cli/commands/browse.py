@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,9 @@ from tocsin.cli import exits, options
 from tocsin.cli.messages import as_line, as_object
 from tocsin.cli.output import LineWriter
 from tocsin.model.destination import Kind
+
+if TYPE_CHECKING:
+    import tocsin
 
 
 def browse(
@@ -26,18 +30,22 @@ def browse(
     """Show the messages of a queue, a line each, and leave them there; exit code 3 when there are none."""
     if queue.kind is not Kind.QUEUE:
         raise typer.BadParameter("Only queues can be browsed; `tocsin receive --from` reads a retained topic.")
+    with options.Access(url, user, password, tls_ca).connect() as connection:
+        # To a program a queue exists from its first use on, browsing included; here a name may be mistyped.
+        connection.show_destination(queue)
+        with connection.session() as session, session.browser(queue, selector=selector) as browser:
+            seen = _write(islice(browser, count), json)
+    if not seen:
+        raise typer.Exit(exits.NOTHING_FOUND)
+
+
+def _write(messages: Iterable[tocsin.Message], json: bool) -> int:
     seen = 0
-    with (
-        options.Access(url, user, password, tls_ca).connect() as connection,
-        connection.session() as session,
-        session.browser(queue, selector=selector) as browser,
-        LineWriter() as out,
-    ):
-        for message in islice(browser, count):
+    with LineWriter() as out:
+        for message in messages:
             seen += 1
             if json:
                 out.json(as_object(message))
             else:
                 out.line(as_line(message))
-    if not seen:
-        raise typer.Exit(exits.NOTHING_FOUND)
+    return seen
