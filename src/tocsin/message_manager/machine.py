@@ -245,10 +245,7 @@ class MessageManager:
                     raise IllegalState("The consumer is closed.")
                 self._enqueue(state, origin, command)
             case OpenProducer() | OpenConsumer():
-                address = command.destination
-                # A replay reads what was stored: it does not create the topic that it was mistyped for.
-                replays = isinstance(command, OpenConsumer) and command.mode == "replay"
-                state = self.directory.find(address) if replays else self.directory.find_or_create(address, self.ledger)
+                state = self.directory.find_or_create(command.destination, self.ledger)
                 self._sessions.setdefault(command.session, set()).add(state.id)
                 if isinstance(command, OpenConsumer):
                     self._opening[command.key] = state
@@ -268,8 +265,9 @@ class MessageManager:
         publish(state, origin, command, self.ledger)
         if self.ledger.last_lsn() > last:
             self._uncommitted.append((self.ledger.last_lsn(), state.id))
-        block = command.block
-        if block.earliest_expiry or block.delivery_time or state.options.retained:
+        block, options = command.block, state.options
+        due = block.earliest_expiry or block.delivery_time or options.max_age_ms or options.max_bytes
+        if due or state.id not in self._wake_of:
             self._schedule(state)
         if block.delivery_mode is DeliveryMode.NON_PERSISTENT and state.busy:
             self._wake(state.id)
