@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tocsin.client.opening import make_settings, tls_context
+from tocsin.client.opening import connect_failure, line_failure, make_settings, tls_context
 from tocsin.client.settings import Settings
 from tocsin.client.url import parse_url
 from tocsin.model.errors import ConfigError, InvalidClientId
@@ -56,3 +56,21 @@ def test_tls_by_url_by_flag_or_by_context() -> None:
     assert tls_context(plain, True) is not None
     with pytest.raises(ConfigError, match="TLS"):
         tls_context(secure, False)
+
+
+def test_a_server_without_tls_is_told_from_a_bad_certificate() -> None:
+    plain = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")
+    plain.reason = "WRONG_VERSION_NUMBER"
+    assert "write tocsin://" in str(connect_failure("one", 7177, plain))
+    stranger = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    stranger.verify_message = "self-signed certificate"
+    assert "self-signed certificate" in str(connect_failure("one", 7177, stranger))
+    assert "Is it running?" in str(connect_failure("one", 7177, ConnectionRefusedError(111, "Connection refused")))
+
+
+@pytest.mark.parametrize("error", [None, ConnectionResetError(104, "Connection reset by peer")])
+def test_a_line_that_ends_before_the_login_may_lack_tls(error: OSError | None) -> None:
+    assert "tocsins://" in str(line_failure(error, logging_in=True, tls=False))
+    assert "tocsins://" not in str(line_failure(error, logging_in=True, tls=True))
+    assert "tocsins://" not in str(line_failure(error, logging_in=False, tls=False))
+    assert ("reset" in str(line_failure(error, logging_in=False, tls=False))) is (error is not None)

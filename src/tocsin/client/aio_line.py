@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from tocsin.client import operations
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
-from tocsin.client.opening import connect_failure
+from tocsin.client.opening import connect_failure, line_failure
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import Settings
-from tocsin.model.errors import ConnectionFailed, TimedOut, TocsinError
+from tocsin.model.errors import TimedOut, TocsinError
 
 T = TypeVar("T")
 LOG = logging.getLogger("tocsin.client")
@@ -150,9 +150,9 @@ class AioLine:
     def lost(self, wire: _Wire, error: Exception | None) -> None:
         if wire is not self._wire:
             return
-        reason = f"The connection to the server broke: {error}." if error else "The server has closed the connection."
         with self.lock:
-            self.core.disconnected(time.monotonic(), ConnectionFailed(reason))
+            failure = line_failure(error, logging_in=self.core.phase is Phase.LOGIN, tls=self._tls is not None)
+            self.core.disconnected(time.monotonic(), failure)
             self._hang_up()
             self.flush()
 

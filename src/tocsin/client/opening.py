@@ -11,6 +11,8 @@ from tocsin.model.bodies import NO_SERIALIZERS, Serializers
 from tocsin.model.errors import ConfigError, ConnectionFailed
 from tocsin.model.limits import HEARTBEAT_SECONDS
 
+_NO_TLS = "WRONG_VERSION_NUMBER"
+"""What OpenSSL makes of an answer that is none of TLS."""
 _NUMBERS = {
     "heartbeat": HEARTBEAT_SECONDS,
     "connect_timeout": CONNECT_SECONDS,
@@ -59,7 +61,9 @@ def tls_context(url: ServerUrl, given: ssl.SSLContext | bool | None) -> ssl.SSLC
 
 def connect_failure(host: str, port: int, error: Exception) -> ConnectionFailed:
     """Why a server could not be connected to, as a sentence."""
-    if isinstance(error, ssl.SSLError):
+    if isinstance(error, ssl.SSLError) and error.reason == _NO_TLS:
+        failure = ConnectionFailed(f"{host}:{port} does not seem to speak TLS; if so, write tocsin:// in its URL.")
+    elif isinstance(error, ssl.SSLError):
         reason = getattr(error, "verify_message", None) or error.reason or error
         failure = ConnectionFailed(
             f"TLS with {host}:{port} failed: {reason}. Does the server speak TLS, with a known CA?"
@@ -69,3 +73,12 @@ def connect_failure(host: str, port: int, error: Exception) -> ConnectionFailed:
         failure = ConnectionFailed(f"No server answers at {host}:{port}: {reason}. Is it running?")
     failure.__cause__ = error
     return failure
+
+
+def line_failure(error: Exception | None, *, logging_in: bool, tls: bool) -> ConnectionFailed:
+    """Why a line has ended, as a sentence; without an error the server has closed it."""
+    what = f"The connection to the server broke: {error}" if error else "The server has closed the connection"
+    if logging_in and not tls:
+        # A server that speaks TLS hangs up on a client that does not, and can't say why.
+        return ConnectionFailed(f"{what} before the login; if it speaks TLS, write tocsins:// in its URL.")
+    return ConnectionFailed(f"{what}.")

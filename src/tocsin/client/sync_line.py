@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 from tocsin.client import operations
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
-from tocsin.client.opening import connect_failure
+from tocsin.client.opening import connect_failure, line_failure
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import Settings
 from tocsin.model.errors import ConnectionFailed, TimedOut, TocsinError
@@ -300,10 +300,10 @@ class Line:
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 break
             except OSError as error:
-                self._lost(ConnectionFailed(f"The connection to the server broke: {error}."))
+                self._ended(error)
                 break
             if not data:
-                self._lost(ConnectionFailed("The server has closed the connection."))
+                self._ended(None)
                 break
             self.core.received(data, time.monotonic())
             is_all = len(data) < self._receive_bytes
@@ -329,6 +329,9 @@ class Line:
                 core.give_up(error)
         if self._socket is not None and core.phase in (Phase.DOWN, Phase.CLOSED):
             self._hang_up()
+
+    def _ended(self, error: OSError | None) -> None:
+        self._lost(line_failure(error, logging_in=self.core.phase is Phase.LOGIN, tls=self._tls is not None))
 
     def _lost(self, error: TocsinError) -> None:
         self.core.disconnected(time.monotonic(), error)
