@@ -1,6 +1,7 @@
 """Queues and topics: what a message manager stores and to whom it gives it.
 
 machine         commands in, replies and journal records out; the one name that other packages import
+agenda          which destination has something to do, and when
 directory       which destinations exist
 destination     one queue or topic: its log, its views, its own inbox
 log             the stored batches of a destination, one row in typed arrays each
@@ -17,6 +18,7 @@ filtering       selectors, groups and expiry: the reasons to look inside a batch
 grouping        message groups: one consumer for each
 readers         browsing and replay
 settlement      acknowledge, nack, release, renew
+refusing        what a client is told when its command can't be done
 removals        the way to the dead message queue, and back
 timers          leases, back-offs, expiry, retention
 administration  create, delete, purge, list, show

@@ -8,7 +8,6 @@ stops reading while it is set.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -22,9 +21,7 @@ from tocsin.cluster.commands import (
     Command,
     ConsumerEnded,
     ConsumerKey,
-    Failed,
     GrantCredit,
-    NotStored,
     OpenConsumer,
     OpenProducer,
     PauseSession,
@@ -35,6 +32,7 @@ from tocsin.cluster.commands import (
 )  # fmt: skip
 from tocsin.journal.journal import Journal
 from tocsin.message_manager.administration import Administration
+from tocsin.message_manager.agenda import Agenda
 from tocsin.message_manager.attaching import Attachment, attach, claim_held, detach, resume
 from tocsin.message_manager.destination import DestinationState, Options
 from tocsin.message_manager.directory import Directory
@@ -42,6 +40,7 @@ from tocsin.message_manager.dispatch import Step, dispatch
 from tocsin.message_manager.ledger import DropStream, Ledger, ReadBlocks
 from tocsin.message_manager.readers import serve_readers
 from tocsin.message_manager.records import RecordKind, stored_block, write_map, write_reserve
+from tocsin.message_manager.refusing import refusal
 from tocsin.message_manager.removals import process_removals
 from tocsin.message_manager.settlement import settle
 from tocsin.message_manager.storing import committed, publish, release_due
@@ -93,15 +92,10 @@ class MessageManager:
         self._opening: dict[ConsumerKey, DestinationState] = {}
         # Destinations that a session has producers or consumers at.
         self._sessions: dict[bytes, set[int]] = {}
-        self._ready: deque[int] = deque()
-        self._in_ready: set[int] = set()
-        self._uncommitted: deque[tuple[int, int]] = deque()
-        # Commands that wait because the journal has no room, and destinations that stopped in the middle of theirs.
+        self._agenda = Agenda()
+        # Commands that wait because the journal has no room.
         self._backlog: deque[tuple[str, Command]] = deque()
-        self._stalled: set[int] = set()
         self._queued = 0
-        self._wakes: list[tuple[float, int]] = []
-        self._wake_of: dict[int, float] = {}
 
     # ---- events
 
@@ -129,15 +123,13 @@ class MessageManager:
         self.ledger.clock(now, wall)
         lsn = int(self.ledger.journal.durable_lsn)
         self.ledger.durable(lsn)
-        while self._uncommitted and self._uncommitted[0][0] <= lsn:
-            state = self.directory.by_id.get(self._uncommitted.popleft()[1])
+        for destination in self._agenda.durable(lsn):
+            state = self.directory.by_id.get(destination)
             if state is not None:
                 committed(state, self.ledger)
                 if state.busy:
-                    self._wake(state.id)
-        stalled, self._stalled = self._stalled, set()
-        for destination in stalled:
-            self._wake(destination)
+                    self._agenda.add(destination)
+        self._agenda.room()
 
     def resume(self) -> None:
         """After recovery: look at every destination once, for what is due."""
@@ -146,7 +138,7 @@ class MessageManager:
                 if view.suspect_below > state.log.next_offset:
                     # What is sent from now on has certainly not been delivered before.
                     self._note_delivered(state, view, state.log.next_offset)
-            self._wake(state.id)
+            self._agenda.add(state.id)
 
     def take_blocks(self, destination: int, blocks: list[tuple[int, Bytes | None]]) -> None:
         """Cold reads have come back; None for a record that is not there any more."""
@@ -160,22 +152,19 @@ class MessageManager:
         if state is not None:
             for view in state.views.values():
                 view.idle = False
-            self._wake(destination)
+            self._agenda.add(destination)
 
     def tick(self, now: float, wall: float) -> None:
         """Time has passed: wake the destinations whose deadline it is."""
         self.ledger.clock(now, wall)
-        while self._wakes and self._wakes[0][0] <= now:
-            wake, destination = heapq.heappop(self._wakes)
-            if self._wake_of.get(destination) == wake:
-                del self._wake_of[destination]
-                state = self.directory.by_id.get(destination)
-                if state is not None:
-                    on_time(state, self.ledger)
-                    self._wake(destination)
+        for destination in self._agenda.due(now):
+            state = self.directory.by_id.get(destination)
+            if state is not None:
+                on_time(state, self.ledger)
+                self._agenda.add(destination)
 
     def next_deadline(self) -> float | None:
-        return self._wakes[0][0] if self._wakes else None
+        return self._agenda.next_time()
 
     def run(self, turns: int = 64) -> bool:
         """Serves destinations that have work, each once; True when there is more to do.
@@ -185,19 +174,18 @@ class MessageManager:
         while self._backlog and self.ledger.has_room:
             self._take(*self._backlog.popleft())
         rows = _STEPS_PER_RUN * ROWS_PER_STEP
-        for _ in range(min(turns, len(self._ready))):
+        for _ in range(min(turns, len(self._agenda))):
             if rows <= 0:
                 break
-            destination = self._ready.popleft()
-            self._in_ready.discard(destination)
+            destination = self._agenda.take()
             state = self.directory.by_id.get(destination)
             if state is None:
                 continue
             step = Step(self.settings.lease)
             if self._serve(state, step):
-                self._wake(destination)
+                self._agenda.add(destination)
             rows -= ROWS_PER_STEP - step.rows
-        return bool(self._ready)
+        return len(self._agenda) > 0
 
     def settle_reserves(self) -> None:
         """Before a clean stop: note exactly what was delivered, so that nothing else is called redelivered (D3)."""
@@ -245,7 +233,10 @@ class MessageManager:
                     raise IllegalState("The consumer is closed.")
                 self._enqueue(state, origin, command)
             case OpenProducer() | OpenConsumer():
-                state = self.directory.find_or_create(command.destination, self.ledger)
+                address = command.destination
+                # A replay reads what was stored: it does not create the topic that it was mistyped for.
+                replays = isinstance(command, OpenConsumer) and command.mode == "replay"
+                state = self.directory.find(address) if replays else self.directory.find_or_create(address, self.ledger)
                 self._sessions.setdefault(command.session, set()).add(state.id)
                 if isinstance(command, OpenConsumer):
                     self._opening[command.key] = state
@@ -264,13 +255,13 @@ class MessageManager:
         last = self.ledger.last_lsn()
         publish(state, origin, command, self.ledger)
         if self.ledger.last_lsn() > last:
-            self._uncommitted.append((self.ledger.last_lsn(), state.id))
+            self._agenda.add_when_durable(self.ledger.last_lsn(), state.id)
         block, options = command.block, state.options
         due = block.earliest_expiry or block.delivery_time or options.max_age_ms or options.max_bytes
-        if due or state.id not in self._wake_of:
+        if due or not self._agenda.has_time(state.id):
             self._schedule(state)
         if block.delivery_mode is DeliveryMode.NON_PERSISTENT and state.busy:
-            self._wake(state.id)
+            self._agenda.add(state.id)
 
     def _route_ending(self, origin: str, command: PauseSession | CloseSession | CloseConnection) -> None:
         match command:
@@ -303,32 +294,16 @@ class MessageManager:
             raise InvalidDestination("The destination has been deleted.")
         state.inbox.append((origin, command))
         self._queued += 1
-        self._wake(state.id)
-
-    def _wake(self, destination: int) -> None:
-        if destination not in self._in_ready:
-            self._in_ready.add(destination)
-            self._ready.append(destination)
+        self._agenda.add(state.id)
 
     def _refuse(self, origin: str, command: Command | _Leave, error: TocsinError) -> None:
-        match command:
-            case Publish():
-                block = command.block
-                last = block.first_sequence + block.count - 1
-                answer: Reply = NotStored(command.session, command.producer, block.first_sequence, last, error)
-                self.ledger.reply(origin, answer)
-            case CloseConsumer():
-                self.ledger.reply(origin, Answer(command.request, {}), self.ledger.last_lsn())
-            case OpenConsumer():
-                self._opening.pop(command.key, None)
-                self.ledger.reply(origin, Failed(command.request, error))
-            case OpenProducer() | CloseSession() | Administer():
-                self.ledger.reply(origin, Failed(command.request, error))
-            case SettleMessages():
-                # There is nothing left to settle; what the consumer settled before may still be on its way to the disk.
-                self.ledger.reply(origin, SettledTo(command.key, command.settle.number), self.ledger.last_lsn())
-            case _:
-                pass  # The others have no answer; what they were about is gone.
+        if isinstance(command, OpenConsumer):
+            self._opening.pop(command.key, None)
+        answer = refusal(command, error)
+        if answer is not None:
+            # What the same client did before may still be on its way to the disk: no answer overtakes it.
+            lsn = self.ledger.last_lsn() if isinstance(answer, SettledTo | Answer) else 0
+            self.ledger.reply(origin, answer, lsn)
 
     # ---- one destination's turn
 
@@ -354,10 +329,10 @@ class MessageManager:
         if state.removals:
             self._process_removals(state)
         if ledger.last_lsn() > last:
-            self._uncommitted.append((ledger.last_lsn(), state.id))
+            self._agenda.add_when_durable(ledger.last_lsn(), state.id)
         self._schedule(state)
         if (state.inbox or overdue or state.removals) and not ledger.has_room:
-            self._stalled.add(state.id)
+            self._agenda.add_when_room(state.id)
             return more
         return more or bool(state.inbox)
 
@@ -447,7 +422,7 @@ class MessageManager:
             fields["kept"] = [list(each) for each in kept]
         # The answer comes before the first delivery: the client takes what comes behind it for new.
         lsn = attachment.consumer.opened_lsn = self.ledger.last_lsn()
-        self._uncommitted.append((lsn, state.id))
+        self._agenda.add_when_durable(lsn, state.id)
         self.ledger.reply(origin, Answer(command.request, fields), lsn)
 
     def _forget(self, state: DestinationState, producer_id: bytes) -> None:
@@ -503,11 +478,9 @@ class MessageManager:
 
         if process_removals(state, dead, find, self.ledger):
             for target in targets:
-                self._uncommitted.append((self.ledger.last_lsn(), target))
+                self._agenda.add_when_durable(self.ledger.last_lsn(), target)
 
     def _schedule(self, state: DestinationState) -> None:
         wake = next_wake(state, self.ledger)
-        known = self._wake_of.get(state.id)
-        if wake is not None and (known is None or wake < known):
-            self._wake_of[state.id] = wake
-            heapq.heappush(self._wakes, (wake, state.id))
+        if wake is not None:
+            self._agenda.add_at(wake, state.id)
