@@ -63,6 +63,7 @@ def test_a_server_without_tls_is_told_from_a_bad_certificate() -> None:
     plain.reason = "WRONG_VERSION_NUMBER"
     assert "write tocsin://" in str(connect_failure("one", 7177, plain))
     stranger = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    stranger.reason = "CERTIFICATE_VERIFY_FAILED"
     stranger.verify_message = "self-signed certificate"
     assert "self-signed certificate" in str(connect_failure("one", 7177, stranger))
     assert "Is it running?" in str(connect_failure("one", 7177, ConnectionRefusedError(111, "Connection refused")))
