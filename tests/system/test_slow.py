@@ -145,6 +145,26 @@ def test_a_server_that_hangs_is_left_for_another_one(tmp_path: Path) -> None:
         assert second.stored("orders") == 1
 
 
+def test_messages_of_one_server_are_not_taken_for_those_of_another(tmp_path: Path) -> None:
+    """A client takes what it holds along to the next server, where the same offsets are other messages."""
+    with ServerProcess(tmp_path / "first") as first, ServerProcess(tmp_path / "second") as second:
+        for server, name in ((first, "first"), (second, "second")):
+            with tocsin.connect(server.url) as connection, connection.session() as session:
+                session.producer(session.queue("orders")).send_many([f"{name} {number}" for number in range(10)])
+        # Messages that were there before a restart are those that a client may still hold from before it.
+        assert second.stop() == 0
+        second.start()
+        url = f"tocsin://{first.address},{second.address}"
+        with tocsin.connect(url, heartbeat=HEARTBEAT) as connection, connection.session(ack="client") as session:
+            consumer = session.consumer(session.queue("orders"))
+            for number in range(5):
+                assert consumer.receive_body(str, timeout=PATIENCE) == f"first {number}"
+            first.signal(signal.SIGSTOP)
+            session.acknowledge()
+            taken = [consumer.receive_body(str, timeout=PATIENCE) for _ in range(10)]
+            assert taken == [f"second {number}" for number in range(10)]
+
+
 def test_a_server_that_wakes_up_again_has_lost_nothing(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "server", **SETTINGS) as server:
         with tocsin.connect(server.url, heartbeat=HEARTBEAT) as connection, connection.session() as session:
