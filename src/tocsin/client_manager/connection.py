@@ -33,6 +33,7 @@ class ConnectionState:
         "peer",
         "phase",
         "principal",
+        "proved",
         "reader",
         "scram",
         "sessions",
@@ -47,6 +48,8 @@ class ConnectionState:
         self.identity = b""
         self.client_id: str | None = None
         self.principal: str | None = None
+        # It came with a ticket of this server, so that what it says of its past is about this server.
+        self.proved = False
         self.heartbeat = HEARTBEAT_SECONDS
         # When the connection began (or the client went away), when we last heard and last spoke.
         self.opened = self.heard = self.spoke = now

@@ -99,6 +99,7 @@ class Greeter:
             return None
         former = self.registry.known.get(identity)
         state.identity = identity
+        state.proved = True
         if former is None:
             return None  # The server restarted: the sessions are opened anew under their old ids.
         state.sessions = former.sessions

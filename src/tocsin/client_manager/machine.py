@@ -405,6 +405,9 @@ class ClientManager:
         if len(session.consumers) >= CONSUMERS_PER_SESSION_MAX and number_ not in session.consumers:
             raise ResourceExhausted(f"A session has at most {CONSUMERS_PER_SESSION_MAX} consumers.")
         command = open_consumer(0, session.id, state, fields)
+        if command.held is not None and not state.proved:
+            # Held from another server, where the same offsets are other messages.
+            command.held = []
         awaited = Awaited(state.identity, fields["id"], frame.session, number_, operation="consumer.open")
         command.request = self._await(awaited)
         session.consumers.add(number_)
