@@ -357,9 +357,8 @@ class ClientManager:
                 raise ResourceExhausted(f"A connection has at most {SESSIONS_PER_CONNECTION_MAX} sessions.")
             former = field(fields, "producer_id", bytes)
             identity = session_id(state.identity, number_)
-            if former is not None and former != identity:
-                raise ProtocolError("A session can't be resumed under another number.")
-            epoch = (field(fields, "epoch", int, 0) + 1) if former is not None else 0
+            # An id that is not this connection's was given by another server: here the session begins anew.
+            epoch = (field(fields, "epoch", int, 0) + 1) if former == identity else 0
             session = SessionState(number_, identity, epoch, state.number)
             self._registry.add_session(state, session)
         elif session.connection == state.number:
