@@ -41,13 +41,26 @@ def sync_seconds(folder: Path, tries: int = TRIES, pause_s: float = 0.0) -> floa
         path.unlink()
 
 
-def round_trip_seconds(crew: Crew, tries: int = TRIES, pause_s: float = 0.0) -> float:
-    """Median of one small round trip over loopback TCP between two processes."""
+def round_trip_seconds(crew: Crew, tries: int = TRIES, pause_s: float = 0.0, one_core: bool = False) -> float:
+    """Median of one small round trip over loopback TCP between two processes, each on a core of its own.
+
+    Left to itself the scheduler puts them on one core in some runs and on two in others; these differ by a factor of
+    five. A client and a server that both have work run on two.
+    """
     count = tries + WARM_UP
-    answerer = crew.start("echo", size=ROUND_TRIP_BYTES, count=count)
+    here, there = _cores(one_core)
+    answerer = crew.start("echo", size=ROUND_TRIP_BYTES, count=count, core=there)
     (listening,) = crew.gather(answerer)
     crew.go(answerer)
-    caller = crew.start("caller", port=listening["port"], size=ROUND_TRIP_BYTES, count=count, pause_s=pause_s)
+    caller = crew.start("caller", port=listening["port"], size=ROUND_TRIP_BYTES, count=count, pause_s=pause_s, core=here)
     crew.gather(caller)
     (result,) = crew.step(caller)
     return float(median(result["took_ns"][WARM_UP:])) / 1e9
+
+
+def _cores(one_core: bool) -> tuple[int | None, int | None]:
+    """Where the two ends run; None: wherever the system puts them."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None, None
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[0], cores[0] if one_core else cores[-1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocsin.cli.bench.settings import Settings
-from tocsin.cli.output import print_fields, print_table
+from tocsin.cli.output import Quantity, print_fields, print_table
 
 NS_PER_US = 1_000
 
@@ -79,20 +79,22 @@ def print_results(results: Sequence[Result]) -> None:
             (
                 shown["workload"],
                 shown["count"],
-                _short(shown["messages_per_second"]),
-                _short(shown["p50_us"]),
-                _short(shown["p99_us"]),
-                _short(shown["server_cpu_s_per_100k"]),
-                _short(shown["server_rss_mib"]),
+                _in_short(shown["messages_per_second"]),
+                _in_short(shown["p50_us"]),
+                _in_short(shown["p99_us"]),
+                _in_short(shown["server_cpu_s_per_100k"]),
+                _in_short(shown["server_rss_mib"]),
                 more,
             )
         )
     print_table(("workload", "count", "messages/s", "p50 us", "p99 us", "CPU s/100k", "RSS MiB", "more"), rows)
 
 
+def _in_short(value: float | None) -> Quantity | None:
+    return None if value is None else Quantity(value, _short(value))
+
+
 def _short(value: object) -> str:
-    if value is None:
-        return "-"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     return str(value)

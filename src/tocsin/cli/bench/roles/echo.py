@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from array import array
@@ -15,7 +16,8 @@ WAIT_SECONDS_MAX = 30.0
 
 
 def answer(parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Takes size and count. Reports its port first, then answers so many times."""
+    """Takes size, count and core. Reports its port first, then answers so many times."""
+    _stay_on(parameters.get("core"))
     with socket.create_server((HOST, 0)) as listener:
         listener.settimeout(WAIT_SECONDS_MAX)
         yield {"port": listener.getsockname()[1]}
@@ -28,7 +30,8 @@ def answer(parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def call(parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Takes port, size, count and the pause before each. Reports how long each round trip took."""
+    """Takes port, size, count, core and the pause before each. Reports how long each round trip took."""
+    _stay_on(parameters.get("core"))
     took_ns = array("q")
     body = b"x" * parameters["size"]
     pause_s = parameters.get("pause_s", 0.0)
@@ -43,6 +46,11 @@ def call(parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
             _exactly(connection, len(body))
             took_ns.append(time.monotonic_ns() - before)
         yield {"took_ns": took_ns.tolist()}
+
+
+def _stay_on(core: int | None) -> None:
+    if core is not None:
+        os.sched_setaffinity(0, {core})
 
 
 def _prepare(connection: socket.socket) -> None:

@@ -16,6 +16,7 @@ def run(settings: Settings) -> Result:
     with open_stage(settings) as stage:
         disk_s = sync_seconds(stage.server.folder)
         network_s = round_trip_seconds(stage.crew)
+        one_core_s = round_trip_seconds(stage.crew, one_core=True)
         sender = stage.crew.start(
             "one-by-one sender",
             destination=stage.queue(),
@@ -40,6 +41,7 @@ def run(settings: Settings) -> Result:
                 "producers": settings.producers,
                 "fdatasync_us": round(disk_s * 1e6, 1),
                 "round_trip_us": round(network_s * 1e6, 1),
+                "round_trip_one_core_us": round(one_core_s * 1e6, 1),
                 "ratio": round(rate * (disk_s + network_s), 3),
                 "producer_cpu_s": rounded(report["cpu_s"], 3),
             },
