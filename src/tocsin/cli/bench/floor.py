@@ -52,7 +52,9 @@ def round_trip_seconds(crew: Crew, tries: int = TRIES, pause_s: float = 0.0, one
     answerer = crew.start("echo", size=ROUND_TRIP_BYTES, count=count, core=there)
     (listening,) = crew.gather(answerer)
     crew.go(answerer)
-    caller = crew.start("caller", port=listening["port"], size=ROUND_TRIP_BYTES, count=count, pause_s=pause_s, core=here)
+    caller = crew.start(
+        "caller", port=listening["port"], size=ROUND_TRIP_BYTES, count=count, pause_s=pause_s, core=here
+    )
     crew.gather(caller)
     (result,) = crew.step(caller)
     return float(median(result["took_ns"][WARM_UP:])) / 1e9
