@@ -226,8 +226,7 @@ def mirrored(test: Path) -> bool:
     words = test.stem.removeprefix("test_").split("_")
     candidates = ["_".join(words[:count]) for count in range(len(words), 0, -1)]
     return any(
-        (folder / f"{name}.py").is_file() or (folder / name).is_dir() or folder.name == name
-        for name in candidates
+        (folder / f"{name}.py").is_file() or (folder / name).is_dir() or folder.name == name for name in candidates
     )
 
 
@@ -242,9 +241,7 @@ def test_tests_mirror_the_sources() -> None:
 
 def documents() -> list[Path]:
     folders = [ROOT / "docs", ROOT / "examples", ROOT / "benchmarks"]
-    found = [
-        path for folder in folders for suffix in ("md", "py", "toml") for path in folder.rglob(f"*.{suffix}")
-    ]
+    found = [path for folder in folders for suffix in ("md", "py", "toml") for path in folder.rglob(f"*.{suffix}")]
     return [*found, *ROOT.glob("*.md")]
 
 

@@ -56,9 +56,7 @@ def test_config_cannot_be_changed() -> None:
 )
 def test_unknown_setting_names_the_nearest_one(tmp_path: Path, wrong: str, right: str) -> None:
     file = write(tmp_path, f'"{wrong}" = 1')
-    with pytest.raises(
-        ConfigError, match=rf"'{wrong}', as .*tocsin\.toml has it; the nearest .* is '{right}'"
-    ):
+    with pytest.raises(ConfigError, match=rf"'{wrong}', as .*tocsin\.toml has it; the nearest .* is '{right}'"):
         load_config(file)
     with pytest.raises(ConfigError, match=rf"no setting '{wrong}'; the nearest valid one is '{right}'"):
         load_config(None, {wrong: 1})

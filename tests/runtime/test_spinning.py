@@ -50,5 +50,3 @@ def test_a_look_in_vain_ends_it_until_short_waits_are_seen_again() -> None:
 def test_on_one_core_the_other_side_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spinning, "available_cores", lambda: 1)
     assert after(*[SHORT] * 30).seconds == 0.0
-
-

@@ -58,9 +58,7 @@ class Authority:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def private_bytes(
-    key: ec.EllipticCurvePrivateKey, encryption: serialization.KeySerializationEncryption
-) -> bytes:
+def private_bytes(key: ec.EllipticCurvePrivateKey, encryption: serialization.KeySerializationEncryption) -> bytes:
     pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     return key.private_bytes(pem, pkcs8, encryption)
 
@@ -121,9 +119,7 @@ def test_another_host_name_is_refused_unless_told_otherwise(authority: Authority
     handshake(server, client_context(ca=authority.path, check_hostname=False), host="bank.example")
 
 
-def test_unknown_authority_is_refused_even_without_host_name_check(
-    tmp_path: Path, authority: Authority
-) -> None:
+def test_unknown_authority_is_refused_even_without_host_name_check(tmp_path: Path, authority: Authority) -> None:
     stranger = Authority(tmp_path, "stranger")
     server = server_context(stranger.issue("mill.example"))
     for client in (client_context(ca=authority.path, check_hostname=False), client_context()):

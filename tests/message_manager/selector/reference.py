@@ -134,9 +134,7 @@ def _compare(operator: str, left: Value, right: Value) -> bool | None:
         if isinstance(left, float) or isinstance(right, float):
             left, right = float(left), float(right)
         below, same, above = left < right, left == right, left > right
-        return {"=": same, "<>": not same, ">": above, "<": below, ">=": above or same, "<=": below or same}[
-            operator
-        ]
+        return {"=": same, "<>": not same, ">": above, "<": below, ">=": above or same, "<=": below or same}[operator]
     if type(left) is not type(right) or operator not in ("=", "<>"):
         return False
     return (left == right) == (operator == "=")

@@ -36,9 +36,7 @@ def test_exact(text: str, value: int) -> None:
     assert read_exact(text) == value
 
 
-@pytest.mark.parametrize(
-    "text", ["9223372036854775809", "0xFFFFFFFFFFFFFFFF", "9" * 8_000, "0x" + "f" * 8_000]
-)
+@pytest.mark.parametrize("text", ["9223372036854775809", "0xFFFFFFFFFFFFFFFF", "9" * 8_000, "0x" + "f" * 8_000])
 def test_exact_out_of_range(text: str) -> None:
     with pytest.raises(MalformedNumber, match="range of a Java long"):
         read_exact(text)

@@ -93,9 +93,7 @@ def test_j34_strings_and_booleans_only_equal_or_not() -> None:
 
 
 @pytest.mark.parametrize("operator", ["=", "<>"])
-@pytest.mark.parametrize(
-    ("literal", "value"), [("1", True), ("0", False), ("1", "1"), ("'1'", 1), ("TRUE", 1)]
-)
+@pytest.mark.parametrize(("literal", "value"), [("1", True), ("0", False), ("1", "1"), ("'1'", 1), ("TRUE", 1)])
 def test_j34_unlike_types_are_false(operator: str, literal: str, value: Value) -> None:
     assert is_false(f"a {operator} {literal}", a=value)
     assert is_false(f"{literal} {operator} a", a=value)
@@ -219,8 +217,7 @@ def test_j43_property_conversions_do_not_apply() -> None:
         lambda count: st.fixed_dictionaries(
             {},
             optional={
-                name: st.lists(strategies.values(), min_size=count, max_size=count)
-                | strategies.values().map(Same)
+                name: st.lists(strategies.values(), min_size=count, max_size=count) | strategies.values().map(Same)
                 for name in strategies.NAMES
             },
         ).map(lambda columns: (count, columns))
@@ -232,10 +229,7 @@ def test_a_batch_selects_the_rows_that_match_one_by_one(text: str, batch: tuple[
     ranges = compiled.select(Batch(**columns), count)
 
     def row(number: int) -> dict[str, Value]:
-        return {
-            name: column.value if isinstance(column, Same) else column[number]
-            for name, column in columns.items()
-        }
+        return {name: column.value if isinstance(column, Same) else column[number] for name, column in columns.items()}
 
     assert [n for start, end in ranges for n in range(start, end)] == [
         n for n in range(count) if compiled.matches(row(n))

@@ -123,9 +123,7 @@ class _Generator:
                 short = self._shortcut(expression)
                 if short is None:
                     return self._value(expression)
-                return (
-                    short[1] if isinstance(short[0], ast.Name) else every((is_not_none(short[0]), short[1]))
-                )
+                return short[1] if isinstance(short[0], ast.Name) else every((is_not_none(short[0]), short[1]))
             case Sign() | Chain():
                 raise AssertionError("The parser lets no number stand for a condition.")
 

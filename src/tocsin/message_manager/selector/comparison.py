@@ -17,9 +17,7 @@ from tocsin.message_manager.selector.columns import Value
 Truth = bool | None
 
 
-def _comparison(
-    compare: Callable[[Any, Any], bool], *, numbers_only: bool
-) -> Callable[[Value, Value], Truth]:
+def _comparison(compare: Callable[[Any, Any], bool], *, numbers_only: bool) -> Callable[[Value, Value], Truth]:
     def apply(left: Value, right: Value) -> Truth:
         # Two plain numbers of one type are what columns mostly hold.
         if left.__class__ is right.__class__ and left.__class__ in PLAIN:

@@ -78,9 +78,7 @@ class AnyOf:
     operands: tuple[Expression, ...]
 
 
-Expression = (
-    Literal | Identifier | Sign | Chain | Comparison | Membership | Like | IsNull | Not | AllOf | AnyOf
-)
+Expression = Literal | Identifier | Sign | Chain | Comparison | Membership | Like | IsNull | Not | AllOf | AnyOf
 
 
 class Kind(Enum):
