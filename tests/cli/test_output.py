@@ -13,10 +13,14 @@ import pytest
 from tocsin.cli.output import (
     LineWriter,
     PipeClosed,
+    Quantity,
     abandon_output,
+    counted,
+    duration_ms,
     print_fields,
     print_json,
     print_table,
+    size,
     to_json,
 )
 
@@ -44,6 +48,35 @@ def test_a_terminal_gets_a_table_with_names_and_no_markup(monkeypatch: pytest.Mo
     assert "name" in shown
     assert "x[bold]" in shown
     assert "1,234,567" in shown
+
+
+def test_numbers_stand_to_the_right_and_texts_to_the_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    print_table(("name", "count", "size"), [("a", 5, size(1536)), ("much longer", 1000, None)])
+    *_, first, second, _ = terminal.getvalue().splitlines()
+    assert first.split() == ["a", "5", "1.5", "KiB"]
+    assert first.index("a") == second.index("much longer")
+    assert first.index("5") == second.index("1,000") + 4
+    assert second.rstrip().endswith("-")
+    assert len(second.rstrip()) == len(first.rstrip())
+
+
+def test_a_quantity_is_a_number_in_a_pipe_and_words_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    row = (size(10 * 2**30), duration_ms(604_800_000), Quantity(0.25, "a quarter"))
+    print_table(("", "", ""), [row])
+    assert capfdbinary.readouterr().out == b"10737418240\t604800000\t0.25\n"
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    print_table(("", "", ""), [row])
+    assert terminal.getvalue().split() == ["10.0", "GiB", "7d", "a", "quarter"]
+
+
+def test_sentences_fit_their_numbers() -> None:
+    assert counted(1, "message was", "messages were") == "1 message was"
+    assert [counted(n, "message", "messages") for n in (0, 2_000)] == ["0 messages", "2,000 messages"]
 
 
 def test_json_takes_what_messages_hold() -> None:

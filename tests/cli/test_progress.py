@@ -30,3 +30,14 @@ def test_a_terminal_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "Checking" in terminal.getvalue()
     assert "5/10" in terminal.getvalue()
     assert capsys.readouterr().out == ""
+
+
+def test_bytes_are_shown_as_sizes_and_never_more_than_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress_bar("Reading", 64 * 2**20, in_bytes=True) as advance:
+        advance(64 * 2**20)
+        advance(2**20)
+    assert "64.0/64.0 MiB" in terminal.getvalue()
+    assert "65.0" not in terminal.getvalue()

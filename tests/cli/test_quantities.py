@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tocsin.cli.quantities import read_duration, read_size, read_start, show_size
+from tocsin.cli.quantities import read_duration, read_size, read_start, show_duration, show_size
 
 NOW = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 
@@ -68,6 +68,11 @@ def test_a_start_without_a_zone_is_the_users_own_time() -> None:
 def test_a_start_that_means_nothing_lists_what_would() -> None:
     with pytest.raises(ValueError, match="earliest, latest, an offset"):
         read_start("yesterday", NOW)
+
+
+@pytest.mark.parametrize("text", ["500ms", "1500ms", "30s", "90s", "15m", "36h", "7d", "14d", "0ms"])
+def test_durations_are_shown_as_they_are_read(text: str) -> None:
+    assert show_duration(read_duration(text)) == text
 
 
 def test_sizes_are_shown_in_the_unit_that_fits() -> None:

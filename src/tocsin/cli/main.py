@@ -43,7 +43,7 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", metavar="", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     pass

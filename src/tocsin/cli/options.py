@@ -36,6 +36,11 @@ def usage(read: Callable[[Given], Value]) -> Callable[[Given], Value]:
     return parse
 
 
+def flag(*names: str, help: str) -> Any:  # noqa: A002 - typer's own word
+    """An option without a value; typer would show one, `<bool>`."""
+    return typer.Option(*names, metavar="", help=help)
+
+
 def _start(text: str) -> Any:
     return read_start(text, datetime.now(UTC))
 
@@ -47,7 +52,7 @@ Password = Annotated[
     typer.Option("--password", envvar="TOCSIN_PASSWORD", help="Better given by the variable: others see options."),
 ]
 TlsCa = Annotated[Path | None, typer.Option("--tls-ca", help="Trust servers with a certificate from this PEM file.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+Json = Annotated[bool, flag("--json", help="JSON on standard output.")]
 
 DestinationArgument = Annotated[
     Destination,

@@ -10,9 +10,12 @@ import os
 import sys
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
+
+from tocsin.cli.quantities import show_duration, show_size
 
 WRITE_AT_BYTES = 64 * 1024
 
@@ -80,21 +83,63 @@ def print_json(value: object) -> None:
         out.json(value)
 
 
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number that people read better in words: `value` goes into a pipe, `words` onto a terminal."""
+
+    value: int | float
+    words: str
+
+
+def size(count: int) -> Quantity:
+    return Quantity(count, show_size(count))
+
+
+def duration_ms(milliseconds: int) -> Quantity:
+    return Quantity(milliseconds, show_duration(milliseconds / 1000))
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """`1 message was`, `2 messages were`: a sentence must fit its number."""
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def on_terminal() -> bool:
+    """Whether people read what a command finds, and not a program."""
+    return sys.stdout.isatty()
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
-    """A table on a terminal; when piped one row a line, tab-separated, without the column names."""
-    if not sys.stdout.isatty():
+    """A table on a terminal, with numbers to the right; when piped one row a line, tab-separated, without the column
+    names.
+    """
+    if not on_terminal():
         with LineWriter() as out:
             for row in rows:
                 out.line("\t".join(map(_cell, row)).encode())
         return
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", header_style="bold", show_header=any(columns))
-    for column in columns:
-        table.add_column(column)
-    for row in rows:
+    shown = list(rows)
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold cyan",
+        header_style="bold",
+        show_header=any(columns),
+        # Few lines: more room for what counts on a terminal of 80 columns.
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for place, column in enumerate(columns):
+        is_numbers = bool(shown) and all(_is_number(row[place]) for row in shown)
+        # Where room is short, cells are folded and not cut: nothing is lost.
+        table.add_column(column, justify="right" if is_numbers else "left", overflow="fold")
+    for row in shown:
         table.add_row(*(escape(_cell(value)) for value in row))
     Console().print(table)
 
@@ -104,13 +149,23 @@ def print_fields(fields: Mapping[str, object], title: str | None = None) -> None
     print_table(("", ""), [(name.replace("_", " "), value) for name, value in fields.items()], title)
 
 
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, int | float | Quantity) and not isinstance(value, bool))
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, Quantity):
+        if on_terminal():
+            return value.words
+        value = value.value
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return _number(value) if sys.stdout.isatty() else f"{value:.10g}"
+        if on_terminal():
+            return _number(value)
+        return str(value) if isinstance(value, int) else f"{value:.10g}"
     if isinstance(value, Mapping | list | tuple):
         return to_json(value)
     return str(value)

@@ -10,15 +10,24 @@ Advance = Callable[[int], None]
 
 
 @contextmanager
-def progress_bar(what: str, total: int | None = None) -> Iterator[Advance]:
+def progress_bar(what: str, total: int | None = None, *, in_bytes: bool = False) -> Iterator[Advance]:
     """Yields a function to call with how much more was done; free of cost when nobody watches."""
     if not sys.stderr.isatty():
         yield lambda more: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    amount = DownloadColumn(binary_units=True) if in_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=total)
-        yield lambda more: progress.advance(task, more)
+        done = 0
+
+        def advance(more: int) -> None:
+            # Some bytes are read twice: more than all of it would look like a mistake.
+            nonlocal done
+            done = done + more if total is None else min(done + more, total)
+            progress.update(task, completed=done)
+
+        yield advance

@@ -69,6 +69,15 @@ def _ago(text: str) -> float:
         ) from None
 
 
+def show_duration(seconds: int | float) -> str:
+    """As `read_duration` reads it, in the largest unit that needs no fraction."""
+    thousandths = round(seconds * 1000)
+    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if thousandths and thousandths % length == 0:
+            return f"{thousandths // length}{unit}"
+    return f"{thousandths}ms"
+
+
 def show_size(size: int | float) -> str:
     value = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -41,8 +41,9 @@ async def _serve(config: ServerConfig) -> int:
     loop.add_signal_handler(signal.SIGHUP, _reload, service)
     await service.start()
     log.info("tocsin listens on %s, data in %s.", service.url, config.data_dir)
-    log.info("Send a first message:   tocsin send --url %s orders 'two dozen'", service.url)
-    log.info("and receive it:         tocsin receive --url %s orders --count 1", service.url)
+    server = f"--url {service.url}{' --user NAME' if config.users_file else ''}"
+    log.info("Send a first message:   tocsin send %s orders 'two dozen'", server)
+    log.info("and receive it:         tocsin receive %s orders --count 1", server)
     log.info("Ctrl-C stops the server; nothing that was confirmed is lost.")
     assert service.failed is not None
     await service.until(stop)
@@ -76,6 +77,6 @@ class _JsonFormatter(logging.Formatter):
 
 def _set_up_log(as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    plain = logging.Formatter("%(asctime)s %(levelname)-8s %(message)s", "%H:%M:%S")
+    plain = logging.Formatter("%(asctime)s %(levelname)-8s %(message)s", "%Y-%m-%d %H:%M:%S")
     handler.setFormatter(_JsonFormatter() if as_json else plain)
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

@@ -41,73 +41,75 @@ def check_rate(shown: dict[str, Any], messages: int) -> None:
 
 
 def test_publish(tmp_path: Path) -> None:
-    shown = bench(tmp_path, "publish", "--count", "2500", "--size", "50")
-    assert (shown["workload"], shown["count"], shown["size"], shown["mode"]) == ("publish", 2500, 50, "many")
-    check_rate(shown, 2500)
+    shown = bench(tmp_path, "publish", "--count", "500", "--size", "50")
+    assert (shown["workload"], shown["count"], shown["size"], shown["mode"]) == ("publish", 500, 50, "many")
+    check_rate(shown, 500)
 
 
-@pytest.mark.parametrize("mode", ["many", "nowait", "properties"])
-def test_e2e(tmp_path: Path, mode: str) -> None:
-    shown = bench(tmp_path, "e2e", "--count", "2500", "--mode", mode)
-    assert shown["mode"] == mode
+def test_e2e(tmp_path: Path) -> None:
+    shown = bench(tmp_path, "e2e", "--count", "500")
+    assert shown["mode"] == "many"
     assert shown["consumer_cpu_s"] > 0
-    check_rate(shown, 2500)
+    check_rate(shown, 500)
+
+
+@pytest.mark.parametrize("mode", ["nowait", "properties"])
+def test_a_running_server_can_be_measured(shell: Shell, tmp_path: Path, mode: str) -> None:
+    shown = bench(tmp_path, "e2e", "--count", "500", "--mode", mode, "--url", shell.url)
+    assert shown["mode"] == mode
+    assert shown["messages_per_second"] > 0
+    assert shown["server_rss_mib"] is None
+    assert shown["server_cpu_s_per_100k"] is None
 
 
 def test_latency(tmp_path: Path) -> None:
-    shown = bench(tmp_path, "latency", "--count", "50", "--rate", "200")
+    # At this rate the floor, whose tries have the same pauses, is measured in moments.
+    shown = bench(tmp_path, "latency", "--count", "50", "--rate", "4000")
     assert 0 < shown["p50_us"] <= shown["p99_us"] <= shown["p999_us"]
-    assert shown["warm_up_messages"] == 200
+    assert shown["warm_up_messages"] == 4000
 
 
-@pytest.mark.parametrize("producers", [1, 5])
-def test_sync(tmp_path: Path, producers: int) -> None:
-    shown = bench(tmp_path, "sync", "--count", "50", "--producers", str(producers))
+def test_sync(tmp_path: Path) -> None:
+    shown = bench(tmp_path, "sync", "--count", "20", "--producers", "3")
+    assert shown["producers"] == 3
     floor = (shown["fdatasync_us"] + shown["round_trip_us"]) / 1e6
     assert shown["ratio"] == pytest.approx(shown["messages_per_second"] * floor, rel=0.02)
     assert shown["p50_us"] > 0
 
 
 def test_fanout_counts_deliveries(tmp_path: Path) -> None:
-    shown = bench(tmp_path, "fanout", "--count", "2500")
-    check_rate(shown, 4 * 2500)
+    shown = bench(tmp_path, "fanout", "--count", "500")
+    check_rate(shown, 4 * 500)
 
 
-@pytest.mark.parametrize("batch", [1, 1000])
-def test_backlog(tmp_path: Path, batch: int) -> None:
-    shown = bench(tmp_path, "backlog", "--count", "2500", "--batch", str(batch))
+def test_backlog(tmp_path: Path) -> None:
+    shown = bench(tmp_path, "backlog", "--count", "300", "--batch", "7")
     assert shown["publish_per_second"] > 0
     assert shown["consume_per_second"] > 0
     assert shown["server_rss_backlog_mib"] > 5
 
 
 def test_recovery(tmp_path: Path) -> None:
-    shown = bench(tmp_path, "recovery", "--count", "2500", "--batch", "7")
+    shown = bench(tmp_path, "recovery", "--count", "300", "--batch", "7")
     assert 0 < shown["listening_seconds"] < shown["seconds"]
     assert shown["server_rss_after_mib"] > 5
 
 
 def test_selector(tmp_path: Path) -> None:
-    shown = bench(tmp_path, "selector", "--count", "2500")
+    shown = bench(tmp_path, "selector", "--count", "500")
     assert shown["fill_per_second"] > 0
     assert shown["other_p99_us_without_search"] > 0
 
 
-def test_a_running_server_can_be_measured(shell: Shell, tmp_path: Path) -> None:
-    shown = bench(tmp_path, "e2e", "--count", "500", "--url", shell.url)
-    assert shown["server_rss_mib"] is None
-    assert shown["server_cpu_s_per_100k"] is None
-
-
 def test_a_stuck_run_ends_with_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
-        SHELL.command("bench", "latency", "--count", "100000", "--timeout", "2s"),
+        SHELL.command("bench", "latency", "--count", "100000", "--timeout", "1s"),
         capture_output=True,
         env=SHELL.environment,
         cwd=tmp_path,
     )
     assert done.returncode == 1
-    assert b"longer than 2 s (--timeout) and was stopped" in done.stderr
+    assert b"longer than 1 s (--timeout) and was stopped" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

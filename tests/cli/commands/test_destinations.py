@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.cli.shell import Shell
 
 
@@ -53,3 +55,50 @@ def test_what_is_not_there_is_a_sentence(shell: Shell, queue: str) -> None:
 def test_other_options_for_what_exists_are_refused(shell: Shell, queue: str) -> None:
     shell.ok("destinations", "create", queue)
     assert "other options" in shell.fails(1, "destinations", "create", queue, "--redelivery-limit", "2")
+
+
+def words(line: str) -> list[str]:
+    """The cells of a line of a table, which stand at least two blanks apart."""
+    return re.split(r"\s{2,}", line.strip())
+
+
+def test_a_list_on_a_terminal_has_sizes_and_names_of_columns(shell: Shell, queue: str) -> None:
+    shell.ok("send", queue, feed=b"x" * 2048)
+    lines = [words(line) for line in shell.seen("destinations", "list").splitlines()]
+    assert ["kind", "name", "messages", "bytes", "consumers", "in flight", "dead", "retained"] in lines
+    (row,) = [line for line in lines if line[:2] == ["queue", queue]]
+    assert (row[2], row[3].endswith("KiB")) == ("1", True)
+
+
+def test_one_destination_on_a_terminal_is_told_in_words(shell: Shell, topic: str) -> None:
+    shell.ok("destinations", "create", topic, "--retained", "--max-age", "7d", "--redelivery-limit", "0")
+    listen = ("receive", topic, "--timeout", "50ms", "--durable", "--subscription")
+    assert shell.run(*listen, "ledger", "--client-id", "billing").returncode == 3
+    assert shell.run(*listen, "work", "--shared", "--selector", "amount > 5").returncode == 3
+    shell.ok("send", topic, "a")
+    lines = [words(line) for line in shell.seen("destinations", "show", topic).splitlines()]
+    for expected in (
+        ["max age", "7d"],
+        ["max bytes", "no limit"],
+        ["redelivery limit", "no limit"],
+        ["backoff", "none"],
+        ["name", "client id", "durable", "shared", "selector", "messages", "in flight"],
+        ["ledger", "billing", "yes", "no", "-", "1", "0"],
+    ):
+        assert expected in lines
+    assert ["work", "-", "yes", "yes", "amount > 5"] in [line[:5] for line in lines]
+
+
+def test_a_queue_on_a_terminal_has_no_limits_of_retained_topics(shell: Shell, queue: str) -> None:
+    shell.ok("destinations", "create", queue, "--backoff", "2s")
+    names = {
+        cells[0]: cells[-1] for line in shell.seen("destinations", "show", queue).splitlines() if (cells := words(line))
+    }
+    assert names["backoff"] == "2s"
+    assert not names.keys() & {"max age", "max bytes", "subscriptions"}
+
+
+def test_purging_says_how_many_went(shell: Shell, queue: str) -> None:
+    for bodies, sentence in ((["a"], "1 message was dropped"), (["a", "b"], "2 messages were dropped")):
+        shell.ok("send", queue, *bodies)
+        assert sentence in shell.run("destinations", "purge", queue).stderr.decode()

@@ -12,6 +12,7 @@ import pytest
 from tests.cli.shell import Shell
 
 from tocsin.cli.bench.server import OwnServer
+from tocsin.cli.commands.journal import _bytes_to_read
 
 SHELL = Shell("tocsin://127.0.0.1:1")
 
@@ -61,6 +62,16 @@ def test_list_names_each_segment(stopped: Path) -> None:
     assert row[1] == segment["file"]
 
 
+def test_the_bar_counts_what_is_read_and_not_what_is_set_aside(tmp_path: Path) -> None:
+    sizes = {"journal/01.seg": 100, "snapshots/02.snap": 20, "streams/7/03.seg": 3}
+    beside = {"journal/reserve.seg": 1000, "snapshots/spare": 1000, "journal/01.idx": 1000, "meta": 1000, "boot": 1000}
+    for name, size in (sizes | beside).items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(size))
+    assert _bytes_to_read(tmp_path) == 123
+
+
 def test_dump_shows_what_was_published(stopped: Path) -> None:
     shown = records(stopped, "--payload")
     assert [record["lsn"] for record in shown] == list(range(1, len(shown) + 1))
@@ -81,6 +92,7 @@ def test_a_flipped_byte_is_found(stopped: Path, tmp_path: Path) -> None:
     done = SHELL.run("journal", "check", str(damaged))
     assert done.returncode == 1
     assert done.stdout.split(b"\t")[:2] == [b"damage", first["file"].encode()]
+    assert done.stderr == b"1 damaged place was found.\n"
     result = json.loads(SHELL.run("journal", "check", str(damaged), "--json").stdout)
     assert result["damaged"] is True
     assert result["findings"][0]["file"] == first["file"]

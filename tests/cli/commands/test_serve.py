@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.cli.shell import Shell
 from tests.runtime.test_tls import Authority
 
+import tocsin
 from tocsin.cli.bench.server import OwnServer, is_listening
+from tocsin.model.errors import ConnectionFailed
+from tocsin.runtime.tls import client_context
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -32,37 +37,51 @@ def test_a_signal_ends_it_cleanly_and_messages_stay(tmp_path: Path, number: sign
         server.stop()
 
 
-def test_it_says_how_to_send_the_first_message(tmp_path: Path) -> None:
-    server = OwnServer(tmp_path)
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
+    """One server for all tests that only look at it."""
+    server = OwnServer(tmp_path_factory.mktemp("running"))
     try:
         server.start()
         server.wait_until_listening()
-        assert "tocsin send" in server._log.read_text()
+        yield server
     finally:
         server.stop()
 
 
-def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> None:
-    server = OwnServer(tmp_path)
-    try:
-        server.start()
-        server.wait_until_listening()
-        said = Shell("").fails(1, "serve", "--port", "0", "--data-dir", str(tmp_path / "data"))
-        assert said.splitlines()[-1].startswith("tocsin: ")
-        assert str(tmp_path / "data") in said
-    finally:
-        server.stop()
+def test_it_says_how_to_send_the_first_message(running: OwnServer) -> None:
+    assert f"tocsin send --url {running.url} orders" in running._log.read_text()
+
+
+def test_a_log_line_begins_with_date_and_time(running: OwnServer) -> None:
+    lines = running._log.read_text().splitlines()
+    assert lines
+    for line in lines:
+        assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d INFO ", line)
+
+
+def test_a_second_server_on_the_same_data_is_refused(running: OwnServer) -> None:
+    data = str(running.folder / "data")
+    said = Shell("").process_fails(1, "serve", "--port", "0", "--data-dir", data)
+    assert said.splitlines()[-1].startswith("tocsin: ")
+    assert data in said
+
+
+def test_a_closed_input_does_not_end_it(running: OwnServer) -> None:
+    """As under a service manager: no terminal, and nothing to read."""
+    with pytest.raises(subprocess.TimeoutExpired):
+        running._child.wait(0.3)
 
 
 def test_a_port_in_use_is_a_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = Shell("").fails(1, "serve", "--port", str(port), "--data-dir", str(tmp_path))
+        said = Shell("").process_fails(1, "serve", "--port", str(port), "--data-dir", str(tmp_path))
     assert str(port) in said
 
 
 def test_an_open_address_needs_users_and_tls(tmp_path: Path) -> None:
-    said = Shell("").fails(1, "serve", "--host", "0.0.0.0", "--port", "0", "--data-dir", str(tmp_path))
+    said = Shell("").process_fails(1, "serve", "--host", "0.0.0.0", "--port", "0", "--data-dir", str(tmp_path))
     assert "users_file and tls_cert" in said
 
 
@@ -76,6 +95,7 @@ def test_only_users_of_the_file_get_in(tmp_path: Path) -> None:
     try:
         server.start()
         server.wait_until_listening()
+        assert f"tocsin send --url {server.url} --user NAME orders" in server._log.read_text()
         shell = Shell(server.url)
         assert shell.json("send", "orders", "x", "--user", "ada", "--password", "engine")["sent"] == 1
         for login in ([], ["--user", "ada", "--password", "motor"], ["--user", "eve", "--password", "engine"]):
@@ -87,19 +107,7 @@ def test_only_users_of_the_file_get_in(tmp_path: Path) -> None:
 def test_a_mistake_in_the_file_is_a_sentence(tmp_path: Path) -> None:
     config = tmp_path / "tocsin.toml"
     config.write_text("prot = 7200\n")
-    assert "'port'" in Shell("").fails(1, "serve", "--config", str(config))
-
-
-def test_a_closed_input_does_not_end_it(tmp_path: Path) -> None:
-    """As under a service manager: no terminal, and nothing to read."""
-    server = OwnServer(tmp_path)
-    try:
-        server.start()
-        server.wait_until_listening()
-        with pytest.raises(subprocess.TimeoutExpired):
-            server._child.wait(0.3)
-    finally:
-        server.stop()
+    assert "'port'" in Shell("").process_fails(1, "serve", "--config", str(config))
 
 
 def test_tls_with_a_certificate_of_ones_own_authority(tmp_path: Path) -> None:
@@ -113,5 +121,24 @@ def test_tls_with_a_certificate_of_ones_own_authority(tmp_path: Path) -> None:
         assert shell.json("send", "orders", "sealed", "--tls-ca", str(authority.path))["sent"] == 1
         assert shell.ok("receive", "orders", "-n", "1", "--tls-ca", str(authority.path)) == b"sealed\n"
         assert "certificate" in shell.fails(1, "send", "orders", "x")
+        assert "tocsins://" in Shell(server.url).fails(1, "send", "orders", "x"), "without TLS"
+    finally:
+        server.stop()
+
+
+def test_with_an_authority_for_clients_others_stay_outside(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "mill")
+    own, client = authority.issue("localhost"), authority.issue("miller")
+    options = ("--tls-cert", str(own.certificate), "--tls-key", str(own.key), "--tls-client-ca", str(authority.path))
+    server = OwnServer(tmp_path, *options)
+    try:
+        server.start()
+        server.wait_until_listening()
+        url = f"tocsins://localhost:{server.port}"
+        known = client_context(ca=authority.path, own=client)
+        with tocsin.connect(url, ssl=known) as connection:
+            assert [info.name for info in connection.destinations()] == ["_DMQ"]
+        with pytest.raises(ConnectionFailed):
+            tocsin.connect(url, ssl=client_context(ca=authority.path))
     finally:
         server.stop()

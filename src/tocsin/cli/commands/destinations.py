@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tocsin.cli import options
-from tocsin.cli.output import note, print_fields, print_json, print_table
+from tocsin.cli.output import counted, duration_ms, note, on_terminal, print_fields, print_json, print_table, size
 
 if TYPE_CHECKING:
     import tocsin
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Queues and topics: list, show, create, delete, purge.", no_args_is_help=True)
 
 COLUMNS = ("kind", "name", "messages", "bytes", "consumers", "in_flight", "dead", "retained")
+SUBSCRIPTION_COLUMNS = ("name", "client_id", "durable", "shared", "selector", "messages", "in_flight")
+NO_LIMIT = "no limit"
 
 
 @app.command("list")
@@ -31,7 +34,7 @@ def list_destinations(
     if json:
         print_json(found)
     else:
-        print_table(COLUMNS, [[info.get(column) for column in COLUMNS] for info in found])
+        _print_rows(COLUMNS, found)
 
 
 @app.command()
@@ -48,14 +51,19 @@ def show(
         found = _object(connection.show_destination(destination))
     if json:
         print_json(found)
+    elif on_terminal():
+        subscriptions = found.pop("subscriptions", None) or []
+        print_fields(_in_words(found), title=str(destination))
+        if subscriptions:
+            _print_rows(SUBSCRIPTION_COLUMNS, subscriptions, title="subscriptions")
     else:
-        print_fields(found, title=str(destination))
+        print_fields(found)
 
 
 @app.command()
 def create(
     destination: options.DestinationArgument,
-    retained: Annotated[bool, typer.Option("--retained", help="Topics: messages stay and can be replayed.")] = False,
+    retained: Annotated[bool, options.flag("--retained", help="Topics: messages stay and can be replayed.")] = False,
     max_age: Annotated[
         Any, options.duration_option("--max-age", help="Retained: drop what is older, such as 7d.")
     ] = None,
@@ -125,8 +133,41 @@ def purge(
     if json:
         print_json({"destination": str(destination), "dropped": dropped})
     else:
-        note(f"{dropped:,} messages of {destination} were dropped.")
+        note(f"{counted(dropped, 'message was', 'messages were')} dropped from {destination}.")
 
 
 def _object(info: tocsin.DestinationInfo) -> dict[str, Any]:
     return {"destination": str(info.destination), "kind": info.kind, "name": info.name, **info.details}
+
+
+def _print_rows(columns: Sequence[str], found: Iterable[Mapping[str, Any]], title: str | None = None) -> None:
+    names = [column.replace("_", " ") for column in columns]
+    print_table(names, [[_sized(column, info.get(column)) for column in columns] for info in found], title)
+
+
+def _sized(column: str, value: Any) -> Any:
+    return size(value) if column == "bytes" and value is not None else value
+
+
+def _in_words(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What people want to know: limits in words, and none that mean nothing here."""
+    shown: dict[str, Any] = {}
+    for name, value in found.items():
+        match name:
+            case "destination" | "kind" | "name":
+                pass  # The title says it.
+            case "bytes":
+                shown[name] = size(value)
+            case "max_age_ms":
+                if found.get("retained"):
+                    shown["max_age"] = duration_ms(value) if value else NO_LIMIT
+            case "max_bytes":
+                if found.get("retained"):
+                    shown[name] = size(value) if value else NO_LIMIT
+            case "redelivery_limit":
+                shown[name] = value or NO_LIMIT
+            case "backoff_ms":
+                shown["backoff"] = duration_ms(value) if value else "none"
+            case _:
+                shown[name] = value
+    return shown

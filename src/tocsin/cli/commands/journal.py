@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tocsin.cli import exits, options
-from tocsin.cli.output import LineWriter, note, print_json, print_table
+from tocsin.cli.output import LineWriter, counted, note, print_json, print_table, size
 from tocsin.cli.progress import progress_bar
-from tocsin.cli.quantities import show_size
 from tocsin.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -58,7 +57,11 @@ def check(directory: Directory, json: options.Json = False) -> None:
         columns = ("severity", "file", "position", "lsn", "finding")
         if findings:
             print_table(columns, [tuple(_object(finding).values()) for finding in findings])
-        note(f"{damaged} damaged places were found." if damaged else "Everything that was written can be read.")
+        note(
+            f"{counted(damaged, 'damaged place was', 'damaged places were')} found."
+            if damaged
+            else "Everything that was written can be read."
+        )
     if damaged:
         raise typer.Exit(exits.FAILED)
 
@@ -71,7 +74,7 @@ def dump(
     stream: Annotated[
         int | None, typer.Option(min=0, help="The blocks of this retained topic instead of the records.")
     ] = None,
-    payload: Annotated[bool, typer.Option("--payload", help="Content too, in base64.")] = False,
+    payload: Annotated[bool, options.flag("--payload", help="Content too, in base64.")] = False,
     json: options.Json = False,
 ) -> None:
     """Write each record on a line: where it is, its LSN, kind, epoch and length."""
@@ -111,9 +114,15 @@ def _opened(directory: Path, what: str | None = None) -> Iterator[ReadOnlyFiles]
     if what is None:
         yield files
         return
-    total = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-    with progress_bar(what, total) as advance:
+    with progress_bar(what, _bytes_to_read(directory), in_bytes=True) as advance:
         yield ReadOnlyFiles(directory, advance)
+
+
+def _bytes_to_read(directory: Path) -> int:
+    """Of the numbered files alone: what is set aside for later is not read, and the rest is small."""
+    kinds = (".seg", ".snap")
+    found = (path for path in directory.rglob("*") if path.stem.isdecimal() and path.suffix in kinds)
+    return sum(path.stat().st_size for path in found)
 
 
 def _object(item: Any, *, payload: bool = False) -> dict[str, Any]:
@@ -145,7 +154,7 @@ def _row(info: Any) -> tuple[object, ...]:
         "snapshot": ("lsn", "lsn", "sections"),
         "stream": ("first_offset", "end_offset", "entries"),
     }[kind]
-    return kind, info.file, show_size(info.bytes), shown[first], shown[last], shown[records], info.state
+    return kind, info.file, size(info.bytes), shown[first], shown[last], shown[records], info.state
 
 
 def _record_kind(number: int) -> str:

@@ -29,7 +29,7 @@ def send(
         typer.Argument(metavar="BODY", help="A message each; without any, a message per line of input."),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="One message, the bytes of this file.")] = None,
-    as_bytes: Annotated[bool, typer.Option("--bytes", help="Bodies are bytes, not text.")] = False,
+    as_bytes: Annotated[bool, options.flag("--bytes", help="Bodies are bytes, not text.")] = False,
     properties: Annotated[
         list[str] | None,
         typer.Option("--property", metavar="NAME[:TYPE]=VALUE", help="May be repeated; amount:int=5."),

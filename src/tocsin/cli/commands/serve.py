@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from tocsin.cli import options
+
 
 class Sync(StrEnum):
     ALWAYS = "always"
@@ -29,9 +31,12 @@ def serve(
     users: Annotated[Path | None, typer.Option(help="Users file, see `tocsin user`.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate with its chain, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Private key, PEM.")] = None,
-    log_json: Annotated[bool, typer.Option("--log-json", help="One JSON object a log line.")] = False,
+    tls_client_ca: Annotated[
+        Path | None, typer.Option(help="Let in only clients with a certificate from this authority, PEM.")
+    ] = None,
+    log_json: Annotated[bool, options.flag("--log-json", help="One JSON object a log line.")] = False,
 ) -> None:
-    """Start a server. SIGTERM and Ctrl-C end it cleanly; SIGHUP reads the certificates anew."""
+    """Start a server. SIGTERM and Ctrl-C end it cleanly; SIGHUP reads users and certificates anew."""
     from tocsin.node.config import load_config
     from tocsin.node.process import run_server
 
@@ -45,6 +50,7 @@ def serve(
             "users_file": users,
             "tls_cert": tls_cert,
             "tls_key": tls_key,
+            "tls_client_ca": tls_client_ca,
         },
     )
     raise typer.Exit(run_server(settings, log_json=log_json))

@@ -38,9 +38,9 @@ def add(
     name: Name,
     users: Users = USERS_DEFAULT,
     password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="The first line of the input is the password.")
+        bool, options.flag("--password-stdin", help="The first line of the input is the password.")
     ] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Change the password of a user.")] = False,
+    replace: Annotated[bool, options.flag("--replace", help="Change the password of a user.")] = False,
     json: options.Json = False,
 ) -> None:
     """Add a user; the file is made when there is none, and holds no password."""
