@@ -217,6 +217,32 @@ def test_every_package_says_what_it_is_for() -> None:
     fail_on(problems())
 
 
+def unnamed_parts(description: str, parts: list[str]) -> list[str]:
+    """Which parts a package's docstring leaves out; `sync_*` stands for all that begin so."""
+    words = set(re.findall(r"\w+\*?", description))
+    beginnings = tuple(word[:-1] for word in words if word.endswith("*"))
+    return [part for part in parts if part not in words and not part.startswith(beginnings)]
+
+
+def test_every_package_names_its_parts() -> None:
+    def problems() -> Iterator[str]:
+        for package in modules():
+            # The root is for users, who need no list of packages; docs/architecture.md has it.
+            if not package.is_package or package.name == "tocsin":
+                continue
+            parts = [each.name.rpartition(".")[2] for each in modules() if each.name.rpartition(".")[0] == package.name]
+            for part in unnamed_parts(ast.get_docstring(package.tree) or "", parts):
+                yield f"{place(package)} does not name {part}: add a line that says what it is for."
+
+    fail_on(problems())
+
+
+def test_a_part_is_named_by_a_whole_word_or_by_its_beginning() -> None:
+    description = "frames  the format; scram_message, core_*"
+    parts = ["frames", "format", "frame", "scram", "scram_message", "core_login", "core"]
+    assert unnamed_parts(description, parts) == ["frame", "scram", "core"]
+
+
 def mirrored(test: Path) -> bool:
     """tests/a/test_x.py and tests/a/test_x_under_load.py belong to src/tocsin/a/x.py or the package a/x."""
     inside = test.relative_to(TESTS)

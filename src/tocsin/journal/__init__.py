@@ -14,6 +14,7 @@ reserve          the preallocated next segment
 compaction       the jobs of maintenance
 reader           payloads back from disk, verified
 scan             walks records, the hot loop of a restart
+walk             all that can be read of a file, and the places that cannot
 tail             torn or damaged: looks at a bad place
 atomic_file      small files, whole or not at all
 meta             identity of the journal
