@@ -25,8 +25,9 @@ _DISTRUST_SECONDS = 0.1
 class QuickDisk:
     """Whether a small commit is better done at once than handed to the thread.
 
-    On a disk that syncs in a fraction of a millisecond, the two hand-overs between threads cost as much as the sync. A
-    single slow sync ends the trust for a while, so a sick disk holds the loop up once and not again.
+    On a disk that syncs in a tenth of a millisecond, the way to the thread and back adds about a quarter to that, and
+    more while the loop is busy: then the thread waits for Python's lock as well. docs/decisions/0003 has the numbers. A
+    single slow sync ends the trust for a while, so a sick disk holds the loop up for moments and not all the time.
     """
 
     __slots__ = ("_distrusted_until",)
