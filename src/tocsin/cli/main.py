@@ -16,7 +16,7 @@ from tocsin.model.errors import TocsinError
 
 app = typer.Typer(
     name="tocsin",
-    help="A message server made of many machines that clients see as one.",
+    help="A message server with queues and topics, and the delivery rules of JMS.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

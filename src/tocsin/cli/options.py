@@ -13,7 +13,7 @@ import typer
 from tocsin.cli.names import read_destination
 from tocsin.cli.quantities import read_duration, read_size, read_start
 from tocsin.model.destination import Destination
-from tocsin.model.errors import InvalidDestination
+from tocsin.model.errors import ConfigError, InvalidDestination
 
 if TYPE_CHECKING:
     import tocsin
@@ -89,7 +89,10 @@ class Access:
 
     def connect(self) -> tocsin.Connection:
         import tocsin
+        from tocsin.client.url import parse_url
 
+        if self.user is not None and self.password is None and parse_url(self.url).password is None:
+            raise ConfigError(f"The user {self.user!r} needs a password: set TOCSIN_PASSWORD, or give --password.")
         context = None
         if self.tls_ca is not None:
             from tocsin.runtime.tls import client_context

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import shutil
 import signal
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 from tocsin.model.errors import TocsinError
 from tocsin.node.config import ServerConfig
@@ -17,6 +19,8 @@ from tocsin.node.service import Service
 log = logging.getLogger("tocsin")
 
 _SWITCH_SECONDS = 0.0005
+_NAME = "tocsin"
+_EVERYWHERE = ("0.0.0.0", "[::]")
 
 
 def run_server(config: ServerConfig, *, log_json: bool = False) -> int:
@@ -41,9 +45,9 @@ async def _serve(config: ServerConfig) -> int:
     loop.add_signal_handler(signal.SIGHUP, _reload, service)
     await service.start()
     log.info("tocsin listens on %s, data in %s.", service.url, config.data_dir)
-    server = f"--url {service.url}{' --user NAME' if config.users_file else ''}"
-    log.info("Send a first message:   tocsin send %s orders 'two dozen'", server)
-    log.info("and receive it:         tocsin receive %s orders --count 1", server)
+    send, receive = first_commands(_own_name(), service.url, with_users=config.users_file is not None)
+    log.info("Send a first message:   %s", send)
+    log.info("and receive it:         %s", receive)
     log.info("Ctrl-C stops the server; nothing that was confirmed is lost.")
     assert service.failed is not None
     await service.until(stop)
@@ -55,6 +59,21 @@ async def _serve(config: ServerConfig) -> int:
         return 1
     log.info("Stopped.")
     return 0
+
+
+def first_commands(name: str, url: str, *, with_users: bool) -> tuple[str, str]:
+    """What a newcomer can copy into another terminal of this machine: send a message, and receive it."""
+    for everywhere in _EVERYWHERE:
+        # One can listen on all addresses, but not call them.
+        url = url.replace(f"//{everywhere}:", "//localhost:")
+    server = f"--url {url}{' --user NAME' if with_users else ''}"
+    return f"{name} send {server} orders 'two dozen'", f"{name} receive {server} orders --count 1"
+
+
+def _own_name() -> str:
+    """How the user has called us, where the shell would not find us by the bare name."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == _NAME and shutil.which(_NAME) is None else _NAME
 
 
 def _reload(service: Service) -> None:

@@ -77,6 +77,11 @@ def test_an_unreachable_server_is_a_sentence(queue: str) -> None:
     assert said.count("\n") == 1
 
 
+def test_a_user_without_a_password_is_told_how_to_give_it(shell: Shell, queue: str) -> None:
+    said = shell.fails(1, "send", queue, "x", "--user", "ada")
+    assert said == "tocsin: The user 'ada' needs a password: set TOCSIN_PASSWORD, or give --password.\n"
+
+
 def test_a_missing_file_is_a_sentence(shell: Shell, queue: str) -> None:
     said = shell.fails(1, "send", queue, "--file", "no-such-file")
     assert said == "tocsin: no-such-file: No such file or directory.\n"
