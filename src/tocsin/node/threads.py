@@ -111,13 +111,18 @@ class ThreadWorkers:
         if isinstance(outcome, BaseException):
             self._loop.call_soon_threadsafe(self._write_failed, job, outcome)
         else:
-            self._loop.call_soon_threadsafe(job[1], outcome)
+            self._loop.call_soon_threadsafe(self._hand_over, job[1], outcome)
 
     def _report(self, job: Task, outcome: Any) -> None:
         if isinstance(outcome, BaseException):
             self._loop.call_soon_threadsafe(self._fatal, outcome)
         else:
-            self._loop.call_soon_threadsafe(job[1], outcome)
+            self._loop.call_soon_threadsafe(self._hand_over, job[1], outcome)
+
+    def _hand_over(self, done: Done, outcome: Any) -> None:
+        """Back on the loop. After the end nobody waits for it, and nothing may follow from it."""
+        if not self._stopping:
+            done(outcome)
 
 
 def _run(task: Task) -> Any:
