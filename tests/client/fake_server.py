@@ -70,7 +70,7 @@ class FakeServer:
 
     def cut(self) -> None:
         """Breaks all connections."""
-        for line in self._lines:
+        for line in list(self._lines):
             try:
                 line.shutdown(socket.SHUT_RDWR)
             except OSError:
