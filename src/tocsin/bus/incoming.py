@@ -1,0 +1,135 @@
+"""What comes from one incarnation of one node: a flow per address it sends to, two streams in each."""
+
+from __future__ import annotations
+
+from math import inf
+
+from tocsin.bus.acknowledgement import AcknowledgementSchedule
+from tocsin.bus.core import Core
+from tocsin.bus.datagram import Malformed, Stream
+from tocsin.bus.events import Delivered, LostSync, Synced
+from tocsin.bus.fragments import Reassembly
+from tocsin.bus.membership import Member
+from tocsin.bus.receive_window import ReceiveWindow
+from tocsin.bus.reports import Acknowledged, Position, Request
+from tocsin.bus.sealing import Opener
+from tocsin.runtime.datagrams import Address, Way
+
+
+class InStream:
+    """Packets come in any order and leave as messages in order, or the owner is told what is lost."""
+
+    __slots__ = ("_core", "_flow", "_held_at", "_reassembly", "schedule", "stream", "window")
+
+    def __init__(self, flow: InFlow, stream: Stream, first: int, core: Core) -> None:
+        self._flow = flow
+        self._core = core
+        self.stream = stream
+        self.window = ReceiveWindow(first, core.settings.nak, core.random)
+        self.schedule = AcknowledgementSchedule(core.settings.acknowledge_seconds)
+        # A stream that is joined under way may begin inside a message.
+        self._reassembly = Reassembly(skipping=first > 1)
+        self._held_at: int | None = None
+        self.hold(core.holding_back)
+
+    def hold(self, holding_back: bool) -> None:
+        """While the owner can take no more, data stays unacknowledged, which stops its sender."""
+        self._held_at = self.window.expected - 1 if holding_back and self.stream is Stream.DATA else None
+
+    @property
+    def acknowledged(self) -> int:
+        return self.window.expected - 1 if self._held_at is None else self._held_at
+
+    def packet(self, sequence: int, content: memoryview, now: float) -> None:
+        window = self.window
+        if sequence == window.expected and window.highest < sequence:
+            window.advance()
+            self._deliver(content)
+        else:
+            duplicates = window.duplicates
+            for each in window.packet(sequence, content, now):
+                self._deliver(each)
+            if window.duplicates > duplicates:
+                # The sender does not know that we have it.
+                self._core.counters.duplicates += 1
+                self.schedule.soon(now)
+            self._core.wake(window.nak_at)
+        if self.schedule.received(len(content), now):
+            self._core.wake(self.schedule.due_at)
+
+    def status(self, position: Position, now: float) -> None:
+        lost = self.window.status(position.high, position.low, now)
+        if lost is not None:
+            self._lose(lost.first, lost.resumed)
+            for each in self.window.resume():
+                self._deliver(each)
+        if position.released < self.acknowledged:
+            self.schedule.soon(now)
+            self._core.wake(self.schedule.due_at)
+        self._core.wake(self.window.nak_at)
+
+    def due_at(self) -> float:
+        return min(self.schedule.due_at, self.window.nak_at)
+
+    def _deliver(self, content: memoryview) -> None:
+        try:
+            messages = self._reassembly.add(content)
+        except Malformed:
+            self._core.counters.malformed += 1
+            self._lose(self.window.expected - 1, self.window.expected)
+            return
+        member, core = self._flow.member, self._core
+        for message in messages:
+            core.events.append(Delivered(member.node, member.boot, self._flow.address, self.stream, message))
+        core.counters.messages_in += len(messages)
+
+    def _lose(self, first: int, resumed: int) -> None:
+        self._reassembly.skip()
+        if self._held_at is not None:
+            self._held_at = max(self._held_at, resumed - 1)
+        self._core.counters.lost_sync += 1
+        member = self._flow.member
+        self._core.events.append(LostSync(member.node, member.boot, self._flow.address, self.stream, first, resumed))
+
+
+class InFlow:
+    """What bytes 0 to 15 of a datagram name. Its member is the incarnation that sends."""
+
+    __slots__ = ("_core", "address", "known", "member", "opener", "streams", "target_boot")
+
+    def __init__(self, address: Address, member: Member, opener: Opener, core: Core) -> None:
+        self._core = core
+        self.address = address
+        self.member = member
+        self.opener = opener
+        self.known = False
+        """Something authentic has come; until then it is only a claim."""
+        self.streams: dict[int, InStream] = {}
+        self.target_boot = core.boot if address.way is Way.NODE else 0
+
+    def begin(self, stream: Stream, first: int, now: float) -> InStream:
+        """What is before the first packet was for others, or acknowledged by all that count."""
+        begun = self.streams[stream] = InStream(self, stream, first, self._core)
+        begun.schedule.soon(now)
+        self._core.wake(begun.schedule.due_at)
+        self._core.events.append(Synced(self.member.node, self.member.boot, self.address, stream, first))
+        return begun
+
+    def due_at(self) -> float:
+        return min((stream.due_at() for stream in self.streams.values()), default=inf)
+
+    def acknowledgements(self, now: float) -> list[Acknowledged]:
+        found = []
+        for stream in self.streams.values():
+            if stream.schedule.due_at <= now:
+                stream.schedule.sent()
+                found.append(Acknowledged(self.address.way, stream.stream, stream.acknowledged))
+        return found
+
+    def requests(self, now: float) -> list[Request]:
+        found = []
+        for stream in self.streams.values():
+            ranges = stream.window.naks(now)
+            if ranges:
+                found.append(Request(self.address.way, stream.stream, ranges))
+        return found

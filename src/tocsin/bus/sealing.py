@@ -1,0 +1,150 @@
+"""Datagrams are sealed: encrypted and authenticated by a key of their own flow, with a nonce that never repeats.
+
+    flow key  = HKDF-SHA256(cluster secret, bytes 0 to 15 of the datagram, key number)      one flow of one incarnation
+    key number = counter / 2**22                                                              so no key seals too much
+    nonce     = 4 zero bytes, counter u64
+
+The sender's boot counter is part of the key and is made durable before a node speaks, so a restarted node never uses a
+key again. A packet that is sent again is sealed anew under a fresh counter. The sealed unit is the datagram, up to
+64 KiB where the path carries that: a larger unit would be lost whole with any of its datagrams.
+
+What cannot be opened is dropped before anything in it is looked at. Without a secret datagrams are plain, for
+comparison and for networks that are closed by other means; the counters are still checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hmac import digest
+from typing import Protocol
+
+from tocsin.bus.datagram import HEADER_BYTES, PLAIN, PREFIX_BYTES
+from tocsin.bus.replay import ReplayWindow
+from tocsin.model.limits import BUS_PACKETS_PER_KEY, BUS_SECRET_BYTES_MIN
+from tocsin.model.values import Bytes
+
+_LABEL = b"tocsin bus 1"
+_NONCE_ZEROS = bytes(4)
+_SHA256 = "sha256"
+
+
+class Aead(Protocol):
+    """A cipher with one key."""
+
+    def encrypt(self, nonce: bytes, data: Bytes, associated_data: Bytes | None, /) -> bytes: ...
+
+    def decrypt(self, nonce: bytes, data: Bytes, associated_data: Bytes | None, /) -> bytes: ...
+
+
+class CipherSuite(Protocol):
+    """The port behind which a cipher is found; the bus itself needs the standard library alone."""
+
+    @property
+    def number(self) -> int:
+        """What the header says of the sealing; 0 is plain."""
+
+    @property
+    def key_bytes(self) -> int: ...
+
+    @property
+    def tag_bytes(self) -> int: ...
+
+    @property
+    def forged(self) -> type[Exception]:
+        """What `decrypt` raises for bytes that were not sealed with its key."""
+
+    def cipher(self, key: bytes) -> Aead: ...
+
+
+class NeverRaised(Exception):
+    """Stands for a forgery where nothing is checked."""
+
+
+class Keys:
+    """Derives the keys of flows from the cluster's secret; without one everything is plain."""
+
+    __slots__ = ("_extracted", "_suite", "forged", "overhead", "sealing")
+
+    def __init__(self, secret: bytes | None, suite: CipherSuite | None) -> None:
+        assert (secret is None) == (suite is None), "a secret and a cipher come together"
+        assert secret is None or len(secret) >= BUS_SECRET_BYTES_MIN, "a shorter secret could be guessed"
+        self._suite = suite
+        self._extracted = b"" if secret is None else digest(_LABEL, secret, _SHA256)
+        self.sealing = PLAIN if suite is None else suite.number
+        self.overhead = HEADER_BYTES + (0 if suite is None else suite.tag_bytes)
+        """Bytes of a datagram beside what is sealed in it."""
+        self.forged: type[Exception] = NeverRaised if suite is None else suite.forged
+
+    def cipher(self, prefix: bytes, number: int) -> Aead | None:
+        if self._suite is None:
+            return None
+        key, block = b"", b""
+        while len(key) < self._suite.key_bytes:
+            turn = bytes([len(key) // 32 + 1])
+            block = digest(self._extracted, block + _LABEL + prefix + number.to_bytes(8, "little") + turn, _SHA256)
+            key += block
+        return self._suite.cipher(key[: self._suite.key_bytes])
+
+
+class Sealer:
+    """Seals what this node sends to one address. It lives as long as the node: a counter must never begin again."""
+
+    __slots__ = ("_cipher", "_counter", "_keys", "_prefix")
+
+    def __init__(self, keys: Keys, prefix: bytes) -> None:
+        self._keys = keys
+        self._prefix = prefix
+        self._counter = 0
+        self._cipher = keys.cipher(prefix, 0)
+
+    def seal(self, parts: Sequence[Bytes]) -> Sequence[Bytes]:
+        """A datagram in parts."""
+        counter = self._counter
+        self._counter = counter + 1
+        if counter % BUS_PACKETS_PER_KEY == 0:
+            self._cipher = self._keys.cipher(self._prefix, counter // BUS_PACKETS_PER_KEY)
+        count = counter.to_bytes(8, "little")
+        header = self._prefix + count
+        if self._cipher is None:
+            return (header, *parts)
+        return header, self._cipher.encrypt(_NONCE_ZEROS + count, b"".join(parts), header)
+
+
+class Opener:
+    """Opens what one flow brings; what is forged or came before is None."""
+
+    __slots__ = ("_cipher", "_forged", "_key_number", "_keys", "_prefix", "_replay", "forgeries", "replays")
+
+    def __init__(self, keys: Keys, prefix: bytes) -> None:
+        self._keys = keys
+        self._forged = keys.forged
+        self._prefix = prefix
+        self._key_number = 0
+        self._cipher = keys.cipher(prefix, 0)
+        self._replay = ReplayWindow()
+        self.forgeries = 0
+        self.replays = 0
+
+    def open(self, datagram: memoryview) -> memoryview | None:
+        count = bytes(datagram[PREFIX_BYTES:HEADER_BYTES])
+        counter = int.from_bytes(count, "little")
+        if not self._replay.fresh(counter):
+            self.replays += 1
+            return None
+        number, cipher = counter // BUS_PACKETS_PER_KEY, self._cipher
+        if number != self._key_number:
+            cipher = self._keys.cipher(self._prefix, number)
+        if cipher is None:
+            opened = datagram[HEADER_BYTES:]
+        else:
+            try:
+                opened = memoryview(
+                    cipher.decrypt(_NONCE_ZEROS + count, datagram[HEADER_BYTES:], datagram[:HEADER_BYTES])
+                )
+            except self._forged:
+                self.forgeries += 1
+                return None
+        if number > self._key_number:
+            self._key_number, self._cipher = number, cipher
+        self._replay.note(counter)
+        return opened
