@@ -15,10 +15,10 @@ class AcknowledgementSchedule:
         self._bytes = self._packets = 0
         self.due_at = inf
 
-    def received(self, length: int, now: float) -> bool:
-        """A packet more is there; says whether the time of the acknowledgement has changed."""
+    def received(self, length: int, packets: int, now: float) -> bool:
+        """More is there; says whether the time of the acknowledgement has changed."""
         self._bytes += length
-        self._packets += 1
+        self._packets += packets
         if self._bytes >= BUS_ACKNOWLEDGE_BYTES or self._packets >= BUS_ACKNOWLEDGE_PACKETS:
             self.due_at = now
             return True

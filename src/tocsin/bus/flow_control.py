@@ -24,9 +24,9 @@ class CongestionWindow:
             self._recovers_until = now + self._recovery_seconds
 
     def released(self, count: int) -> None:
-        """A window's worth of acknowledged bytes gives a quarter of the floor back."""
+        """A window's worth of acknowledged bytes gives half of the floor back."""
         if self.bytes < self._at_most:
-            self.bytes = min(self._at_most, self.bytes + self._at_least * count // (4 * self.bytes) + 1)
+            self.bytes = min(self._at_most, self.bytes + self._at_least * count // (2 * self.bytes) + 1)
 
 
 class TokenBucket:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tocsin.bus.datagram import Malformed
 from tocsin.model.limits import BUS_MESSAGE_BYTES_MAX
@@ -55,8 +55,29 @@ class Outbox:
         self._messages.clear()
         self._begun, self.bytes = False, 0
 
-    def take(self, capacity: int) -> PacketParts:
-        """The next packet, as full as the messages allow; nothing may be waiting for it to be empty."""
+    def take(self, capacity: int, count: int) -> list[PacketParts]:
+        """The next packets, as full as the messages allow, at most `count`."""
+        packets: list[PacketParts] = []
+        room = capacity - CHUNK_BYTES
+        while self._messages and len(packets) < count:
+            views, length = self._messages[0]
+            middle = min((length - 1) // room, count - len(packets))
+            if self._begun and middle > 0 and len(views) == 1:
+                packets += self._take_middle(middle, room)
+            else:
+                packets.append(self._take_one(capacity))
+        return packets
+
+    def _take_middle(self, count: int, room: int) -> list[PacketParts]:
+        """Full packets from inside a large message: most of what a busy bus sends, so in one go."""
+        views, length = self._messages[0]
+        view, taken, head = views[0], count * room, CHUNK.pack(room)
+        views[0] = view[taken:]
+        self._messages[0] = (views, length - taken)
+        self.bytes -= taken
+        return [([head, view[start : start + room]], room + CHUNK_BYTES) for start in range(0, taken, room)]
+
+    def _take_one(self, capacity: int) -> PacketParts:
         parts: list[Bytes] = []
         room = capacity - CHUNK_BYTES
         while self._messages and room > 0:
@@ -108,9 +129,19 @@ class Reassembly:
         self._parts.clear()
         self._length, self._skipping = 0, True
 
-    def add(self, packet: memoryview) -> Sequence[Bytes]:
-        """The messages that this packet completes; those it carries whole are slices of it."""
-        done: list[Bytes] = []
+    def add(self, packets: Iterable[memoryview], done: list[Bytes]) -> None:
+        """Adds the messages that these packets complete to `done`; those in one packet are slices of it."""
+        parts, unpack = self._parts, CHUNK.unpack_from
+        for packet in packets:
+            length = len(packet) - CHUNK_BYTES
+            # From inside a large message, the most frequent case: one chunk, neither begin nor end.
+            if parts and length > 0 and unpack(packet)[0] == length and self._length + length <= BUS_MESSAGE_BYTES_MAX:
+                parts.append(packet[CHUNK_BYTES:])
+                self._length += length
+            else:
+                self._add_chunks(packet, done)
+
+    def _add_chunks(self, packet: memoryview, done: list[Bytes]) -> None:
         at, end = 0, len(packet)
         while at < end:
             if at + CHUNK_BYTES > end:
@@ -126,7 +157,6 @@ class Reassembly:
                 self._continue(head, chunk, done)
         if at > end:
             raise Malformed("A chunk that is longer than its packet.")
-        return done
 
     def _continue(self, head: int, chunk: memoryview, done: list[Bytes]) -> None:
         if head & BEGIN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 from tocsin.bus.acknowledgement import AcknowledgementSchedule
@@ -13,6 +14,7 @@ from tocsin.bus.membership import Member
 from tocsin.bus.receive_window import ReceiveWindow
 from tocsin.bus.reports import Acknowledged, Position, Request
 from tocsin.bus.sealing import Opener
+from tocsin.model.values import Bytes
 from tocsin.runtime.datagrams import Address, Way
 
 
@@ -40,29 +42,35 @@ class InStream:
     def acknowledged(self) -> int:
         return self.window.expected - 1 if self._held_at is None else self._held_at
 
-    def packet(self, sequence: int, content: memoryview, now: float) -> None:
+    def packets(self, packets: Sequence[tuple[int, memoryview]], now: float) -> None:
+        """Packets with their sequences, as they came together."""
         window = self.window
-        if sequence == window.expected and window.highest < sequence:
-            window.advance()
-            self._deliver(content)
-        else:
-            duplicates = window.duplicates
-            for each in window.packet(sequence, content, now):
-                self._deliver(each)
-            if window.duplicates > duplicates:
-                # The sender does not know that we have it.
-                self._core.counters.duplicates += 1
-                self.schedule.soon(now)
-            self._core.wake(window.nak_at)
-        if self.schedule.received(len(content), now):
-            self._core.wake(self.schedule.due_at)
+        in_order: list[memoryview] = []
+        duplicates, length = window.duplicates, 0
+        for sequence, content in packets:
+            length += len(content)
+            if sequence == window.expected and window.highest < sequence:
+                window.expected = sequence + 1
+                window.highest = sequence
+                in_order.append(content)
+            else:
+                in_order += window.packet(sequence, content, now)
+        self._deliver(in_order)
+        core = self._core
+        core.wake(window.nak_at)
+        if self.schedule.received(length, len(packets), now):
+            core.wake(self.schedule.due_at)
+        if window.duplicates > duplicates:
+            # The sender does not know that we have them.
+            core.counters.duplicates += window.duplicates - duplicates
+            self.schedule.soon(now)
+            core.wake(self.schedule.due_at)
 
     def status(self, position: Position, now: float) -> None:
         lost = self.window.status(position.high, position.low, now)
         if lost is not None:
             self._lose(lost.first, lost.resumed)
-            for each in self.window.resume():
-                self._deliver(each)
+            self._deliver(self.window.resume())
         if position.released < self.acknowledged:
             self.schedule.soon(now)
             self._core.wake(self.schedule.due_at)
@@ -71,17 +79,21 @@ class InStream:
     def due_at(self) -> float:
         return min(self.schedule.due_at, self.window.nak_at)
 
-    def _deliver(self, content: memoryview) -> None:
+    def _deliver(self, packets: Sequence[memoryview]) -> None:
+        messages: list[Bytes] = []
+        core, flow = self._core, self._flow
+        broken = False
         try:
-            messages = self._reassembly.add(content)
+            self._reassembly.add(packets, messages)
         except Malformed:
-            self._core.counters.malformed += 1
-            self._lose(self.window.expected - 1, self.window.expected)
-            return
-        member, core = self._flow.member, self._core
-        for message in messages:
-            core.events.append(Delivered(member.node, member.boot, self._flow.address, self.stream, message))
-        core.counters.messages_in += len(messages)
+            broken = True
+        if messages:
+            member, address, stream = flow.member, flow.address, self.stream
+            core.events += [Delivered(member.node, member.boot, address, stream, message) for message in messages]
+            core.counters.messages_in += len(messages)
+        if broken:
+            core.counters.malformed += 1
+            self._lose(self.window.expected - len(packets), self.window.expected)
 
     def _lose(self, first: int, resumed: int) -> None:
         self._reassembly.skip()

@@ -57,15 +57,15 @@ class OutStream:
     def buffered(self) -> int:
         return self.pending + self.window.bytes_history
 
-    def next_new(self, capacity: int) -> tuple[int, PacketParts] | None:
-        if not self.outbox or not self.window.has_room(self.congestion.bytes):
-            return None
-        packet = self.outbox.take(capacity)
-        return self.window.add(packet), packet
+    def take_new(self, capacity: int, count: int) -> tuple[int, list[PacketParts]]:
+        """New packets, at most so many, and the sequence of the first."""
+        room = self.window.room(self.congestion.bytes, capacity)
+        packets = self.outbox.take(capacity, min(count, room)) if room else []
+        return self.window.add(packets), packets
 
     @property
     def has_work(self) -> bool:
-        return bool(self.resend) or (bool(self.outbox) and self.window.has_room(self.congestion.bytes))
+        return bool(self.resend) or (bool(self.outbox) and self.window.room(self.congestion.bytes, 1) > 0)
 
     def position(self) -> Position:
         return Position(self.stream, self.window.high, self.window.low, self.window.released)
@@ -116,8 +116,16 @@ class OutFlow:
     def resize(self, datagram_bytes: int, overhead: int) -> None:
         self.capacity = datagram_bytes - overhead - INNER_BYTES
 
-    def datagram(self, kind: Kind, content: Sequence[Bytes], stream: int = 0, sequence: int = 0) -> Sequence[Bytes]:
-        return self._sealer.seal([INNER.pack(kind, stream, 0, self.target_boot, sequence), *content])
+    def report(self, kind: Kind, content: bytes) -> Sequence[Bytes]:
+        """A datagram that belongs to no stream."""
+        (datagram,) = self._sealer.seal([[INNER.pack(kind, 0, 0, self.target_boot, 0), content]])
+        return datagram
+
+    def packets(self, stream: Stream, first: int, packets: Iterable[PacketParts]) -> list[Sequence[Bytes]]:
+        """Datagrams of packets that follow each other in their stream."""
+        pack, kind, boot = INNER.pack, int(Kind.DATA), self.target_boot
+        inner = [[pack(kind, stream, 0, boot, number), *parts] for number, (parts, _) in enumerate(packets, first)]
+        return self._sealer.seal(inner)
 
     @property
     def in_flight(self) -> bool:

@@ -25,14 +25,21 @@ from tocsin.model.limits import (
 
 STORED_BYTES_MAX = BUS_WINDOW_BYTES + BUS_BURST_BYTES_MAX
 _DOUBLINGS_MAX = 8
+_TRIES_BEFORE_DOUBLING = 4
+_PATIENCE = 2.5
+_SMOOTHING = 0.125
 
 
 @dataclass(frozen=True, slots=True)
 class NakTiming:
-    """Each pause is drawn between half and one and a half of these; a repeated one doubles up to the longest."""
+    """Each pause is drawn between half and one and a half of its length. A repeated request waits for as long as answers
+    usually take, within these bounds; after some in vain the pauses double up to the longest.
+    """
 
     first_seconds: float
     retry_seconds: float
+    """As long as no answer was measured."""
+    retry_seconds_min: float
     retry_seconds_max: float
 
 
@@ -46,11 +53,13 @@ class Lost(NamedTuple):
 class _Missing(NamedTuple):
     due_at: float
     asked: int
+    asked_at: float
 
 
 class ReceiveWindow:
     __slots__ = (
         "_missing",
+        "_pause",
         "_random",
         "_stored",
         "_timing",
@@ -65,6 +74,8 @@ class ReceiveWindow:
     def __init__(self, expected: int, timing: NakTiming, random: Callable[[], float]) -> None:
         self._timing = timing
         self._random = random
+        self._pause = timing.retry_seconds
+        """Before something is asked for again."""
         self._missing: dict[int, _Missing] = {}
         """In rising order; at most a window of them."""
         self._stored: dict[int, memoryview] = {}
@@ -77,18 +88,13 @@ class ReceiveWindow:
         self.refused = 0
         """Packets for which there was no room; they will be asked for again."""
 
-    @property
-    def in_order(self) -> bool:
-        """Nothing is stored or missing: the next packet can be handed on at once."""
-        return self.highest < self.expected
-
     def packet(self, sequence: int, content: memoryview, now: float) -> Sequence[memoryview]:
         """Takes a packet; returns those that are now in order, oldest first."""
         if sequence < self.expected or sequence in self._stored:
             self.duplicates += 1
             return ()
         if sequence == self.expected:
-            self._missing.pop(sequence, None)
+            self._found(sequence, now)
             return self._in_order(content)
         if self.stored_bytes + len(content) > STORED_BYTES_MAX or sequence >= self.expected + BUS_WINDOW_PACKETS:
             self.refused += 1
@@ -96,15 +102,10 @@ class ReceiveWindow:
             return ()
         self._exists(sequence - 1, now)
         self.highest = max(self.highest, sequence)
-        self._missing.pop(sequence, None)
+        self._found(sequence, now)
         self._stored[sequence] = content
         self.stored_bytes += len(content)
         return ()
-
-    def advance(self) -> None:
-        """The next packet has been handed on by a caller who found everything in order."""
-        self.expected += 1
-        self.highest = self.expected - 1
 
     def status(self, high: int, low: int, now: float) -> Lost | None:
         """The sender says what it has sent and still has; None if everything missing can still come."""
@@ -135,8 +136,10 @@ class ReceiveWindow:
         ranges: list[tuple[int, int]] = []
         self.nak_at = inf
         count = 0
-        for sequence, (due_at, asked) in self._missing.items():
-            if due_at <= now and count < BUS_NAK_PACKETS_MAX:
+        # What would be asked for a moment later goes along.
+        soon = now + self._timing.first_seconds
+        for sequence, (due_at, asked, _) in self._missing.items():
+            if due_at <= soon and count < BUS_NAK_PACKETS_MAX:
                 if ranges and ranges[-1][1] == sequence - 1:
                     ranges[-1] = (ranges[-1][0], sequence)
                 elif len(ranges) < BUS_NAK_RANGES_MAX:
@@ -147,7 +150,7 @@ class ReceiveWindow:
                     break
                 count += 1
                 due_at = now + self._retry_pause(asked)
-                self._missing[sequence] = _Missing(due_at, asked + 1)
+                self._missing[sequence] = _Missing(due_at, asked + 1, now)
             self.nak_at = min(self.nak_at, due_at)
         return ranges
 
@@ -164,18 +167,25 @@ class ReceiveWindow:
         self.highest = max(self.highest, self.expected - 1)
         return done
 
+    def _found(self, sequence: int, now: float) -> None:
+        """What was asked for once tells how long an answer takes; of more requests none knows which was answered."""
+        found = self._missing.pop(sequence, None)
+        if found is not None and found.asked == 1:
+            pause = self._pause + _SMOOTHING * (_PATIENCE * (now - found.asked_at) - self._pause)
+            self._pause = max(self._timing.retry_seconds_min, min(pause, self._timing.retry_seconds_max))
+
     def _exists(self, sequence: int, now: float) -> None:
         """Everything up to here was sent: what is not here is missing."""
         sequence = min(sequence, self.expected + BUS_WINDOW_PACKETS - 1)
         if sequence <= self.highest:
             return
         due_at = now + self._timing.first_seconds * (0.5 + self._random())
-        missing = _Missing(due_at, 0)
+        missing = _Missing(due_at, 0, now)
         for each in range(self.highest + 1, sequence + 1):
             self._missing[each] = missing
         self.highest = sequence
         self.nak_at = min(self.nak_at, due_at)
 
     def _retry_pause(self, asked: int) -> float:
-        pause = self._timing.retry_seconds * (1 << min(asked, _DOUBLINGS_MAX))
+        pause = self._pause * (1 << max(0, min(asked - _TRIES_BEFORE_DOUBLING, _DOUBLINGS_MAX)))
         return min(pause, self._timing.retry_seconds_max) * (0.5 + self._random())

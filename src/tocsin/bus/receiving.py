@@ -5,7 +5,7 @@ bytes -> known flow, or a stranger worth a look -> opened (authentic, not seen b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tocsin.bus.channel import Channel
 from tocsin.bus.core import Core
@@ -42,27 +42,38 @@ class Receiving:
         self._appeared = appeared
 
     def received(self, channel: Channel, data: bytes, segment: int, now: float) -> None:
-        """One or more datagrams in one piece."""
-        counters, flows, view = self._core.counters, channel.flows, memoryview(data)
-        for start in range(0, len(data), segment):
-            datagram = view[start : start + segment]
-            counters.datagrams_in += 1
-            if len(datagram) < HEADER_BYTES:
-                counters.foreign += 1
-                continue
-            flow = flows.get(data[start : start + PREFIX_BYTES])
-            if flow is None:
-                flow = self._stranger(channel, data[start : start + PREFIX_BYTES], now)
-                if flow is None:
-                    continue
-            opened = flow.opener.open(datagram)
-            if opened is None:
-                self._refused(flow)
-            elif flow.known:
-                self._opened(channel, flow, opened, now)
-            else:
-                self._introduce(channel, data[start : start + PREFIX_BYTES], flow, now)
-                self._opened(channel, flow, opened, now)
+        """One or more datagrams in one piece, most often all of one flow."""
+        view = memoryview(data)
+        start = 0
+        while start < len(data):
+            prefix = data[start : start + PREFIX_BYTES]
+            end = start + segment
+            flow = channel.flows.get(prefix)
+            if flow is not None:
+                while data[end : end + PREFIX_BYTES] == prefix:
+                    end += segment
+            datagrams = [view[at : at + segment] for at in range(start, end, segment)]
+            self._core.counters.datagrams_in += len(datagrams)
+            if len(datagrams[-1]) < HEADER_BYTES:
+                # Only the last one can be shorter than the others.
+                self._core.counters.foreign += 1
+                datagrams.pop()
+            if datagrams:
+                self._flow(channel, prefix, flow or self._stranger(channel, prefix, now), datagrams, now)
+            start = end
+
+    def _flow(
+        self, channel: Channel, prefix: bytes, flow: InFlow | None, datagrams: Sequence[memoryview], now: float
+    ) -> None:
+        if flow is None:
+            return
+        opened = flow.opener.open(datagrams)
+        if len(opened) < len(datagrams):
+            self._refused(flow)
+        if opened:
+            if not flow.known:
+                self._introduce(channel, prefix, flow, now)
+            self._opened(channel, flow, opened, now)
 
     def _refused(self, flow: InFlow) -> None:
         """Takes over what the opener has counted, which knows what was wrong."""
@@ -112,33 +123,54 @@ class Receiving:
         flow.member, flow.known = member, True
         channel.flows[prefix] = flow
 
-    def _opened(self, channel: Channel, flow: InFlow, opened: memoryview, now: float) -> None:
-        counters, member = self._core.counters, flow.member
-        if len(opened) < INNER_BYTES:
-            counters.malformed += 1
-            return
-        kind, stream, _, target_boot, sequence = INNER.unpack_from(opened)
-        if target_boot != flow.target_boot:
-            counters.stale += 1
-            return
+    def _opened(self, channel: Channel, flow: InFlow, opened: Sequence[memoryview], now: float) -> None:
+        """Authentic contents of one flow. Packets of a stream that follow each other are handed on together."""
+        counters, unpack = self._core.counters, INNER.unpack_from
+        packets: list[tuple[int, memoryview]] = []
+        run = 0
+        for content in opened:
+            if len(content) < INNER_BYTES:
+                counters.malformed += 1
+                continue
+            kind, stream, _, target_boot, sequence = unpack(content)
+            if target_boot != flow.target_boot:
+                counters.stale += 1
+                continue
+            if stream != run and packets:
+                self._packets(channel, flow, run, packets, now)
+                packets = []
+            if kind == Kind.DATA:
+                run = stream
+                packets.append((sequence, content[INNER_BYTES:]))
+                continue
+            self._alive(channel, flow, now)
+            try:
+                self._report(channel, flow, kind, content[INNER_BYTES:], now)
+            except Malformed:
+                counters.malformed += 1
+        if packets:
+            self._packets(channel, flow, run, packets, now)
+
+    def _packets(
+        self, channel: Channel, flow: InFlow, stream: int, packets: Sequence[tuple[int, memoryview]], now: float
+    ) -> None:
+        self._alive(channel, flow, now)
+        in_stream = flow.streams.get(stream)
+        if in_stream is None:
+            in_stream = self._first_of_node(flow, stream, now)
+        if in_stream is None or not flow.member.proven:
+            self._core.counters.early += len(packets)
+        else:
+            in_stream.packets(packets, now)
+
+    def _alive(self, channel: Channel, flow: InFlow, now: float) -> None:
+        """Who writes to our incarnation hears us, too."""
+        member = flow.member
         member.heard_at = now
-        if target_boot:
+        if flow.target_boot:
             member.hears_us_at = now
         if member.state is not MemberState.UP:
-            self._notice(channel, member, target_boot > 0, now)
-        if kind == Kind.DATA:
-            in_stream = flow.streams.get(stream)
-            if in_stream is None:
-                in_stream = self._first_of_node(flow, stream, now)
-            if in_stream is None or not member.proven:
-                counters.early += 1
-                return
-            in_stream.packet(sequence, opened[INNER_BYTES:], now)
-            return
-        try:
-            self._report(channel, flow, kind, opened[INNER_BYTES:], now)
-        except Malformed:
-            counters.malformed += 1
+            self._notice(channel, member, flow.target_boot > 0, now)
 
     def _notice(self, channel: Channel, member: Member, hears_us: bool, now: float) -> None:
         """It is alive; and if it names our incarnation, it hears us, too."""

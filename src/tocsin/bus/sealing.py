@@ -14,7 +14,7 @@ comparison and for networks that are closed by other means; the counters are sti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hmac import digest
 from typing import Protocol
 
@@ -97,17 +97,21 @@ class Sealer:
         self._counter = 0
         self._cipher = keys.cipher(prefix, 0)
 
-    def seal(self, parts: Sequence[Bytes]) -> Sequence[Bytes]:
-        """A datagram in parts."""
-        counter = self._counter
-        self._counter = counter + 1
-        if counter % BUS_PACKETS_PER_KEY == 0:
-            self._cipher = self._keys.cipher(self._prefix, counter // BUS_PACKETS_PER_KEY)
-        count = counter.to_bytes(8, "little")
-        header = self._prefix + count
-        if self._cipher is None:
-            return (header, *parts)
-        return header, self._cipher.encrypt(_NONCE_ZEROS + count, b"".join(parts), header)
+    def seal(self, contents: Iterable[Sequence[Bytes]]) -> list[Sequence[Bytes]]:
+        """A datagram in parts for each content in parts."""
+        prefix, cipher, counter = self._prefix, self._cipher, self._counter
+        datagrams: list[Sequence[Bytes]] = []
+        for content in contents:
+            if counter % BUS_PACKETS_PER_KEY == 0:
+                cipher = self._cipher = self._keys.cipher(prefix, counter // BUS_PACKETS_PER_KEY)
+            count = counter.to_bytes(8, "little")
+            counter = self._counter = counter + 1
+            header = prefix + count
+            if cipher is None:
+                datagrams.append((header, *content))
+            else:
+                datagrams.append((header, cipher.encrypt(_NONCE_ZEROS + count, b"".join(content), header)))
+        return datagrams
 
 
 class Opener:
@@ -125,26 +129,30 @@ class Opener:
         self.forgeries = 0
         self.replays = 0
 
-    def open(self, datagram: memoryview) -> memoryview | None:
-        count = bytes(datagram[PREFIX_BYTES:HEADER_BYTES])
-        counter = int.from_bytes(count, "little")
-        if not self._replay.fresh(counter):
-            self.replays += 1
-            return None
-        number, cipher = counter // BUS_PACKETS_PER_KEY, self._cipher
-        if number != self._key_number:
-            cipher = self._keys.cipher(self._prefix, number)
-        if cipher is None:
-            opened = datagram[HEADER_BYTES:]
-        else:
-            try:
-                opened = memoryview(
-                    cipher.decrypt(_NONCE_ZEROS + count, datagram[HEADER_BYTES:], datagram[:HEADER_BYTES])
-                )
-            except self._forged:
-                self.forgeries += 1
-                return None
-        if number > self._key_number:
-            self._key_number, self._cipher = number, cipher
-        self._replay.note(counter)
+    def open(self, datagrams: Iterable[memoryview]) -> list[memoryview]:
+        """What was sealed in those that are authentic and new."""
+        opened: list[memoryview] = []
+        replay = self._replay
+        for datagram in datagrams:
+            count = datagram[PREFIX_BYTES:HEADER_BYTES].tobytes()
+            counter = int.from_bytes(count, "little")
+            if not replay.fresh(counter):
+                self.replays += 1
+                continue
+            number, cipher = counter // BUS_PACKETS_PER_KEY, self._cipher
+            if number != self._key_number:
+                cipher = self._keys.cipher(self._prefix, number)
+            if cipher is None:
+                content = datagram[HEADER_BYTES:]
+            else:
+                try:
+                    nonce, header = _NONCE_ZEROS + count, datagram[:HEADER_BYTES]
+                    content = memoryview(cipher.decrypt(nonce, datagram[HEADER_BYTES:], header))
+                except self._forged:
+                    self.forgeries += 1
+                    continue
+            if number > self._key_number:
+                self._key_number, self._cipher = number, cipher
+            replay.note(counter)
+            opened.append(content)
         return opened

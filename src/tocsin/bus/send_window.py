@@ -61,24 +61,29 @@ class SendWindow:
     def counted(self) -> frozenset[int]:
         return self._counted
 
-    def has_room(self, bytes_max: int) -> bool:
-        """Whether one more packet may go; one packet may exceed the bytes, so that none is too large to go."""
+    def room(self, bytes_max: int, packet_bytes: int) -> int:
+        """How many packets may go; the last of them may exceed the bytes, so that none is too large to go."""
         if self._size.overwrites:
-            return True
-        return self.bytes_in_flight < min(bytes_max, self._size.bytes) and self.in_flight < self._size.packets
+            return self._size.packets
+        room = min(bytes_max, self._size.bytes) - self.bytes_in_flight
+        return max(0, min(-(-room // packet_bytes), self._size.packets - self.in_flight))
 
-    def add(self, packet: PacketParts) -> int:
-        """Takes the next packet and returns its sequence."""
-        self.high += 1
-        if self.high - self.low >= self._size.packets:
-            self._drop_lowest()
-        self._ring[self.high & self._mask] = packet
-        self.bytes_in_flight += packet[1]
+    def add(self, packets: Iterable[PacketParts]) -> int:
+        """Takes the next packets and returns the sequence of the first."""
+        first = sequence = self.high + 1
+        ring, mask, length_max = self._ring, self._mask, self._size.packets
+        for packet in packets:
+            if sequence - self.low >= length_max:
+                self._drop_lowest()
+            ring[sequence & mask] = packet
+            self.bytes_in_flight += packet[1]
+            self.high = sequence
+            sequence += 1
         if not self._counted:
             self._release(self.high)
         while self._size.overwrites and self.bytes_in_flight > self._size.bytes and self.low < self.high:
             self._drop_lowest()
-        return self.high
+        return first
 
     def packet(self, sequence: int) -> PacketParts | None:
         """A packet that is still there."""

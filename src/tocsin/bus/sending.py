@@ -156,7 +156,7 @@ class Sending:
         return self.single(flow, Kind.STATUS, write_status(Status(leaving, positions, named)))
 
     def single(self, flow: OutFlow, kind: Kind, content: bytes) -> Burst:
-        datagram = flow.datagram(kind, (content,))
+        datagram = flow.report(kind, content)
         self._core.counters.datagrams_out += 1
         return Burst(flow.address, (datagram,), sum(map(len, datagram)))
 
@@ -189,41 +189,43 @@ class Sending:
         """Adds what one system call can carry of one stream, rarely in more bursts than one; returns its bytes."""
         core = self._core
         overhead = core.keys.overhead + INNER_BYTES
-        datagrams: list[tuple[int, Sequence[Bytes]]] = []
-        total = length = 0
-        new = False
-        while len(datagrams) < BUS_BURST_DATAGRAMS_MAX and total + length <= BUS_BURST_BYTES_MAX:
-            found = out.resend.next(out.window, now) if out.resend else None
-            if found is not None:
-                core.counters.resent += 1
-            else:
-                found = out.next_new(flow.capacity)
-                if found is None:
-                    break
-                new = True
-            sequence, (parts, length) = found
-            length += overhead
-            total += length
-            datagrams.append((length, flow.datagram(Kind.DATA, parts, out.stream, sequence)))
+        count = min(BUS_BURST_DATAGRAMS_MAX, BUS_BURST_BYTES_MAX // (flow.capacity + overhead))
+        datagrams: list[Sequence[Bytes]] = []
+        lengths: list[int] = []
+        while out.resend and len(datagrams) < count:
+            found = out.resend.next(out.window, now)
+            if found is None:
+                break
+            sequence, packet = found
+            datagrams += flow.packets(out.stream, sequence, (packet,))
+            lengths.append(packet[1] + overhead)
+            core.counters.resent += 1
+        if out.outbox and len(datagrams) < count:
+            first, packets = out.take_new(flow.capacity, count - len(datagrams))
+            if packets:
+                datagrams += flow.packets(out.stream, first, packets)
+                lengths += [length + overhead for _, length in packets]
+                flow.sent_new(now)
+                core.wake(flow.status_at())
         if not datagrams:
             return 0
         core.counters.datagrams_out += len(datagrams)
-        if new:
-            flow.sent_new(now)
-            core.wake(flow.status_at())
         if out.refused and out.room() > BUS_WAITING_BYTES // 2:
             out.refused = False
             core.events.append(RoomAgain(flow.address, out.stream))
-        _group(flow.address, datagrams, bursts)
-        return total
+        _group(flow.address, datagrams, lengths, bursts)
+        return sum(lengths)
 
 
-def _group(address: Address, datagrams: Sequence[tuple[int, Sequence[Bytes]]], bursts: list[Burst]) -> None:
+def _group(address: Address, datagrams: Sequence[Sequence[Bytes]], lengths: Sequence[int], bursts: list[Burst]) -> None:
     """Datagrams of one length follow each other in a burst; a shorter one ends it."""
+    if min(lengths[:-1], default=lengths[0]) == max(lengths) <= BUS_BURST_BYTES_MAX // len(lengths):
+        bursts.append(Burst(address, datagrams, lengths[0]))
+        return
     group: list[Sequence[Bytes]] = []
     segment = total = 0
     ended = True
-    for length, datagram in datagrams:
+    for length, datagram in zip(lengths, datagrams, strict=True):
         if ended or length > segment or total + length > BUS_BURST_BYTES_MAX:
             group, segment, total = [], length, 0
             bursts.append(Burst(address, group, segment))

@@ -56,6 +56,8 @@ class SimulatedNetwork:
         self._cuts: set[tuple[int, int]] = set()
         self._under_way: list[tuple[float, int, int, _Attached, bytes]] = []
         self._number = 0
+        self._last_arrival: dict[tuple[int, int, int], float] = {}
+        """By link: sender, receiver, channel. Only what is late on purpose is overtaken."""
         self.tally = Tally()
         self.sent: list[tuple[Address, bytes]] | None = None
         """When a list, a recording of every datagram that was sent."""
@@ -143,10 +145,13 @@ class SimulatedNetwork:
             if (sender, attached.node) in self._cuts or random.random() < conditions.loss:
                 self.tally.lost += 1
                 continue
-            delay = conditions.delay_seconds + random.random() * conditions.jitter_seconds
+            at = now + conditions.delay_seconds + random.random() * conditions.jitter_seconds
             if random.random() < conditions.reordering:
-                delay += random.random() * conditions.late_seconds
-            self._post(attached, sender, datagram, now + delay)
+                at += random.random() * conditions.late_seconds
+            else:
+                link = (sender, attached.node, attached.channel)
+                at = self._last_arrival[link] = max(at, self._last_arrival.get(link, 0.0))
+            self._post(attached, sender, datagram, at)
 
     def _post(self, attached: _Attached, sender: int, datagram: bytes, at: float) -> None:
         self._number += 1

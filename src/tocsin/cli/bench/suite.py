@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tocsin.cli.bench.settings import COUNTS, RATES, Mode, Settings, Workload
+from tocsin.cli.bench.settings import COUNTS, RATES, SIZE_DEFAULT, SIZES, Mode, Settings, Workload
 
 MANY_PRODUCERS = 64
 
 
 def usual(workload: Workload, **changed: object) -> Settings:
-    settings = Settings(workload=workload, count=COUNTS[workload], rate=RATES.get(workload, 0))
+    settings = Settings(
+        workload=workload,
+        count=COUNTS[workload],
+        size=SIZES.get(workload, SIZE_DEFAULT),
+        rate=RATES.get(workload, 0),
+    )
     return replace(settings, **changed)  # type: ignore[arg-type]
 
 

@@ -16,11 +16,15 @@ from tocsin.cli.bench.settings import (
     BATCH_DEFAULT,
     COUNT_MAX,
     COUNTS,
+    LOSS_PERCENT_MAX,
+    MTU_DEFAULT,
+    MTU_MIN,
     PRODUCERS_MAX,
     RATE_MAX,
     RATES,
     SIZE_DEFAULT,
     SIZE_MIN,
+    SIZES,
     USES,
     Mode,
     Settings,
@@ -34,7 +38,7 @@ TERMINATED = 128 + signal.SIGTERM
 def bench(
     workload: Annotated[Workload, typer.Argument(help="What to measure.")] = Workload.ALL,
     size: Annotated[
-        int | None, typer.Option(min=SIZE_MIN, help="Bytes of a body.", show_default=str(SIZE_DEFAULT))
+        int | None, typer.Option(min=SIZE_MIN, help="Bytes of a body.", show_default=f"{SIZE_DEFAULT}; bus 64000")
     ] = None,
     count: Annotated[
         int | None, typer.Option(min=1, max=COUNT_MAX, help="Messages.", show_default="by workload")
@@ -55,17 +59,25 @@ def bench(
             min=1, max=BATCH_DEFAULT, help="backlog, recovery: messages per batch.", show_default=str(BATCH_DEFAULT)
         ),
     ] = None,
+    mtu: Annotated[
+        int | None,
+        typer.Option(min=MTU_MIN, max=MTU_DEFAULT, help="bus: bytes of an IP packet.", show_default=str(MTU_DEFAULT)),
+    ] = None,
+    loss: Annotated[
+        int | None,
+        typer.Option(min=0, max=LOSS_PERCENT_MAX, help="bus: percent of datagrams that get lost.", show_default="0"),
+    ] = None,
     url: Annotated[str | None, typer.Option("--url", help="A running server; else one is started for the run.")] = None,
     timeout: Annotated[Any, options.duration_option("--timeout", help="A run that takes longer has failed.")] = "120s",
     json: options.Json = False,
 ) -> None:
     """Measure one workload, or all of them. Producers, consumers and server are separate processes."""
-    given = {"mode": mode, "producers": producers, "rate": rate, "batch": batch}
+    given = {"mode": mode, "producers": producers, "rate": rate, "batch": batch, "mtu": mtu, "loss": loss}
     for name, value in given.items():
         if value is not None and workload not in USES[name]:
             raise typer.BadParameter(f"--{name} means something to {' and '.join(USES[name])} only.")
-    if workload in (Workload.ALL, Workload.RECOVERY) and url is not None:
-        raise typer.BadParameter(f"The workload {workload} starts servers of its own; leave --url away.")
+    if workload in (Workload.ALL, Workload.RECOVERY, Workload.BUS) and url is not None:
+        raise typer.BadParameter(f"The workload {workload} starts what it measures itself; leave --url away.")
     timeout_s = float(timeout)
     if workload is Workload.ALL:
         with _tidy_end():
@@ -73,12 +85,14 @@ def bench(
         return
     settings = Settings(
         workload=workload,
-        size=size or SIZE_DEFAULT,
+        size=size or SIZES.get(workload, SIZE_DEFAULT),
         count=count or COUNTS[workload],
         mode=mode or Mode.MANY,
         producers=producers or 1,
         rate=rate or RATES.get(workload, 0),
         batch=batch or BATCH_DEFAULT,
+        mtu=mtu or MTU_DEFAULT,
+        loss=loss or 0,
         url=url,
         timeout_s=timeout_s,
     )

@@ -7,6 +7,7 @@ one_by_one  the next message when the last one is confirmed
 searching   many messages that do not match and one that does
 recovering  the first message of a server that was killed
 echo        bytes there and back over TCP, without any server
+multicasting  one node of a bus that sends, and others that receive
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tocsin.cli.bench.roles import consuming, echo, one_by_one, pacing, publishing, recovering, searching
+from tocsin.cli.bench.roles import consuming, echo, multicasting, one_by_one, pacing, publishing, recovering, searching
 
 Role = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
 
@@ -29,4 +30,6 @@ ROLES: dict[str, Role] = {
     "first receiver": recovering.receive_first,
     "echo": echo.answer,
     "caller": echo.call,
+    "bus sender": multicasting.send,
+    "bus receiver": multicasting.receive,
 }

@@ -8,6 +8,7 @@ fanout     one producer, four subscribers
 backlog    publish all, then consume all
 recovery   kill -9, restart, first delivery
 selector   one match behind many others, while another destination goes on
+bus        one sender, two receivers on loopback multicast, without a server
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tocsin.cli.bench.report import Result
 from tocsin.cli.bench.settings import Settings, Workload
 from tocsin.cli.bench.workloads import (
     backlog,
+    bus,
     e2e,
     fanout,
     latency,
@@ -36,4 +38,5 @@ RUN: dict[Workload, Callable[[Settings], Result]] = {
     Workload.BACKLOG: backlog.run,
     Workload.RECOVERY: recovery.run,
     Workload.SELECTOR: selector.run,
+    Workload.BUS: bus.run,
 }
