@@ -127,9 +127,9 @@ class Membership:
             silent, deaf = now - member.heard_at, now - member.hears_us_at
             if silent >= self._down_seconds or (member.there and deaf >= self._down_seconds):
                 known = member.there
-                change = self._change(
-                    member, MemberState.DOWN, Reason.SILENT if silent >= self._down_seconds else Reason.DEAF
-                )
+                # Who says nothing any more cannot say that it hears us either.
+                reason = Reason.SILENT if silent >= self._suspect_seconds else Reason.DEAF
+                change = self._change(member, MemberState.DOWN, reason)
                 if known:
                     changes.append(change)
             elif silent >= self._suspect_seconds and member.state is MemberState.UP:

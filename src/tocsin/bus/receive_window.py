@@ -32,8 +32,8 @@ _SMOOTHING = 0.125
 
 @dataclass(frozen=True, slots=True)
 class NakTiming:
-    """Each pause is drawn between half and one and a half of its length. A repeated request waits for as long as answers
-    usually take, within these bounds; after some in vain the pauses double up to the longest.
+    """Each pause is drawn between half and one and a half of its length. A repeated request waits for as long as
+    answers usually take, within these bounds; after some in vain the pauses double up to the longest.
     """
 
     first_seconds: float

@@ -22,13 +22,14 @@ from tocsin.bus.machine import (
     Stream,
     Synced,
     Way,
+    to_node,
 )
 from tocsin.bus.sealing import CipherSuite
 from tocsin.runtime.datagrams import Received
 from tocsin.testing.network import Conditions, SimulatedNetwork
 
 NUMBER_BYTES = 8
-_STEPS_MAX = 2_000_000
+_STEPS_MAX = 300_000
 
 StreamKey = tuple[int, int, Address, Stream]
 """Sender, its boot, the address, the stream."""
@@ -89,6 +90,7 @@ class BusNode:
         self.changes: list[MemberChanged] = []
         self.events: list[Event] = []
         self._sent: dict[tuple[Address, Stream], int] = {}
+        self._boots: dict[tuple[int, int], int] = {}
 
     def send(self, address: Address, length: int = NUMBER_BYTES, stream: Stream = Stream.DATA) -> bool:
         """Sends the next numbered message, if there is room."""
@@ -117,6 +119,15 @@ class BusNode:
             if isinstance(event, MemberChanged):
                 self.changes.append(event)
                 self.members[event.channel, event.node] = event.state
+                self._note_boot(event)
+
+    def _note_boot(self, change: MemberChanged) -> None:
+        """What is sent to a new incarnation of a node begins with 1 again, as its stream does."""
+        key = (change.channel, change.node)
+        if change.state is MemberState.UP and self._boots.get(key) != change.boot:
+            self._boots[key] = change.boot
+            for stream in Stream:
+                self._sent.pop((to_node(*key), stream), None)
 
 
 @dataclass(frozen=True, slots=True)
