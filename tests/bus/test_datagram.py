@@ -20,7 +20,7 @@ def test_a_prefix_says_who_sends_where(flow: Flow) -> None:
 
 def test_the_layout_is_the_one_drawn() -> None:
     flow = Flow(1, Address(Way.NODE, 0x0203, 0x0607), 0x0405, 0x0A0B0C0D)
-    assert prefix_of(flow).hex() == "b5010103" "0302" "0504" "0706" "0000" "0d0c0b0a"
+    assert prefix_of(flow).hex() == "b501010303020504070600000d0c0b0a"
 
 
 @pytest.mark.parametrize(

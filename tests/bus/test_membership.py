@@ -33,9 +33,9 @@ def changed(state: MemberState, reason: Reason | None = None, node: int = 5, boo
 def test_who_is_heard_is_up_only_when_it_hears_us() -> None:
     members = Membership(1, SUSPECT, DOWN)
     member = appear(members)
-    assert not member.there and not member.proven
+    assert [member.there, member.proven] == [False, False]
     assert members.hears_us(member, 1.0) == changed(MemberState.UP)
-    assert member.there and member.proven
+    assert [member.there, member.proven] == [True, True]
     assert members.hears_us(member, 2.0) is None
 
 
@@ -43,7 +43,7 @@ def test_silence_is_suspicious_and_then_the_end(members: Membership) -> None:
     member = up(members)
     assert members.tick(SUSPECT - 0.1) == []
     assert members.tick(SUSPECT) == [changed(MemberState.SUSPECTED)]
-    assert member.there
+    assert [each.node for each in members.all() if each.there] == [5]
     assert members.tick(SUSPECT + 1) == []
     assert members.tick(DOWN) == [changed(MemberState.DOWN, Reason.SILENT)]
     assert not member.there

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 from hypothesis import given
@@ -58,7 +59,7 @@ def test_what_does_not_come_is_asked_for_again_and_again() -> None:
         now = receiving.nak_at
         assert receiving.naks(now) == [(1, 1)]
         asked.append(now)
-    pauses = [later - earlier for earlier, later in zip(asked, asked[1:], strict=False)]
+    pauses = [later - earlier for earlier, later in pairwise(asked)]
     assert pauses == [10, 10, 10, 10, 10, 20, 40, 80, 100]
 
 

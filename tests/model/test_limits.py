@@ -41,6 +41,13 @@ def test_each_bound_is_set_once() -> None:
         ("LEASE_SECONDS", 1.0),
         ("PAGE_ITEMS_MAX", 65_536),
         ("REASON_BYTES_MAX", 65_536),
+        ("BUS_MEMBERS_MAX", 200),
+        ("BUS_NAK_RANGES_MAX", 100),
+        ("BUS_ACKNOWLEDGE_BYTES", "4 * MIB"),
+        ("BUS_WINDOW_PACKETS", 8_000),
+        ("BUS_DATAGRAM_BYTES_MAX", 65_536),
+        ("BUS_NAK_RETRY_SECONDS_MIN", 0.002),
+        ("BUS_SUSPECT_SECONDS", 0.15),
     ],
 )
 def test_a_bound_that_contradicts_another_is_found(name: str, value: object) -> None:

@@ -117,17 +117,18 @@ def _cut(views: deque[memoryview], length: int, into: list[Bytes]) -> None:
 class Reassembly:
     """Packets in order become messages again. After a loss it begins with the next message that begins."""
 
-    __slots__ = ("_length", "_parts", "_skipping")
+    __slots__ = ("_parts", "_skipping", "bytes")
 
     def __init__(self, *, skipping: bool) -> None:
         self._parts: list[memoryview] = []
-        self._length = 0
         self._skipping = skipping
+        self.bytes = 0
+        """Of the message that has begun."""
 
     def skip(self) -> None:
         """What was begun will not be finished, and what comes may be the rest of something lost."""
         self._parts.clear()
-        self._length, self._skipping = 0, True
+        self.bytes, self._skipping = 0, True
 
     def add(self, packets: Iterable[memoryview], done: list[Bytes]) -> None:
         """Adds the messages that these packets complete to `done`; those in one packet are slices of it."""
@@ -135,9 +136,9 @@ class Reassembly:
         for packet in packets:
             length = len(packet) - CHUNK_BYTES
             # From inside a large message, the most frequent case: one chunk, neither begin nor end.
-            if parts and length > 0 and unpack(packet)[0] == length and self._length + length <= BUS_MESSAGE_BYTES_MAX:
+            if parts and length > 0 and unpack(packet)[0] == length and self.bytes + length <= BUS_MESSAGE_BYTES_MAX:
                 parts.append(packet[CHUNK_BYTES:])
-                self._length += length
+                self.bytes += length
             else:
                 self._add_chunks(packet, done)
 
@@ -168,10 +169,10 @@ class Reassembly:
         elif not self._parts:
             raise Malformed("A message goes on that has not begun.")
         self._parts.append(chunk)
-        self._length += len(chunk)
-        if self._length > BUS_MESSAGE_BYTES_MAX:
+        self.bytes += len(chunk)
+        if self.bytes > BUS_MESSAGE_BYTES_MAX:
             raise Malformed("A message that is longer than any may be.")
         if head & END:
             done.append(b"".join(self._parts))
             self._parts.clear()
-            self._length = 0
+            self.bytes = 0

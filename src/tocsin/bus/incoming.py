@@ -36,7 +36,10 @@ class InStream:
 
     def hold(self, holding_back: bool) -> None:
         """While the owner can take no more, data stays unacknowledged, which stops its sender."""
-        self._held_at = self.window.expected - 1 if holding_back and self.stream is Stream.DATA else None
+        if not holding_back or self.stream is not Stream.DATA:
+            self._held_at = None
+        elif self._held_at is None:
+            self._held_at = self.window.expected - 1
 
     @property
     def acknowledged(self) -> int:
@@ -78,6 +81,11 @@ class InStream:
 
     def due_at(self) -> float:
         return min(self.schedule.due_at, self.window.nak_at)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that came before their turn, or belong to a message that is not complete."""
+        return self.window.stored_bytes + self._reassembly.bytes
 
     def _deliver(self, packets: Sequence[memoryview]) -> None:
         messages: list[Bytes] = []

@@ -193,7 +193,7 @@ class Bus:
     def buffered_bytes(self) -> int:
         """All that is kept here: what waits, what may have to be sent again, what came before its turn."""
         outgoing = sum(out.buffered for flow in self._sending.flows.values() for out in flow.streams.values())
-        return outgoing + sum(each.window.stored_bytes for flow in self._flows() for each in flow.streams.values())
+        return outgoing + sum(each.buffered for flow in self._flows() for each in flow.streams.values())
 
     @property
     def counters(self) -> Counters:

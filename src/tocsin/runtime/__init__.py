@@ -7,4 +7,12 @@ tcp             client connections: accept, read, write with a bound, close
 spinning        whether it is worth to stay awake for what will come in a moment
 users_file      who may log in
 tls             certificates
+
+datagrams       the port between the bus and a network
+multicast       the bus on IP multicast
+fanout          the bus on networks without multicast
+udp             sockets for bursts of datagrams, with the kernel's offloads
+udp_sockets     the sockets of one transport on an event loop
+bus_loop        drives a bus on an event loop
+aead            the cipher of the bus
 """

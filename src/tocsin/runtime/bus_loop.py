@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Generic, Protocol, TypeVar
 
 from tocsin.model.limits import BUS_PROMPT_SECONDS
@@ -96,6 +97,8 @@ class BusLoop(Generic[Event]):
             self._wake_at(self._bus.next_deadline())
 
     def _wake_at(self, at: float) -> None:
+        if at == inf:
+            return
         if self._timer is not None:
             if self._timer.when() <= at and not self._timer.cancelled():
                 return

@@ -2,6 +2,8 @@
 
 disk              a disk in memory that forgets what was not synced, tears writes, fills up and fails on demand
 clock             time that moves only when told
+network           a network in memory that loses, repeats and reorders datagrams, and is cut on demand
+bus_cluster       several nodes' buses on it, with a checker of what the bus promises
 driver            a whole server without sockets, threads or real time
 scripted_client   a client that does just what a test says, frame by frame
 scripted_session  its sessions, producers and consumers
