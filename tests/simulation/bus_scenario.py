@@ -1,7 +1,7 @@
 """One run of a small cluster on a bad network, from one seed, with everything the bus promises checked.
 
-The sender counts both members of the group, so they must get everything: a loss of sync of theirs is a broken promise as
-long as they count and live. Observers may lose sync, and are told.
+The sender counts both members of the group, so they must get everything: a loss of sync of theirs is a broken promise
+as long as they count and live. Observers may lose sync, and are told.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Scenario:
                 self.check_bounds()
 
     def disturb(self) -> None:
-        """Something short of a failure: a pause of a receiver, an observer that is cut off, a cut shorter than death."""
+        """Something short of a failure: a pause of a receiver, an observer that is cut off, a short cut."""
         kind = self.random.choice(("hold", "observer", "short cut", "one way"))
         if kind == "hold":
             held = self.random.choice(self.members)
