@@ -8,7 +8,6 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -212,21 +211,6 @@ def test_a_batch_in_the_name_of_somebody_else(client: RawClient, change: dict[st
     client.open_producer("mine")
     client.publish(client.block("mine", ["forged"], **change))
     assert isinstance(client.refusal(), errors.ProtocolError)
-
-
-def test_more_than_the_credit_allows(server: ServerProcess, client: RawClient) -> None:
-    credit = client.open_producer("credit")["credit"]
-    body = "x" * (MESSAGE_BYTES - 1_000)
-    block = client.block("credit", [body])
-    count = 2 * credit // len(block) + 2
-    frames = [client.block("credit", [body], 1 + number) for number in range(count)]
-    # The server stops reading at the frame that is too much; what lies behind it may break the line.
-    with suppress(ConnectionError):
-        for frame in frames:
-            client.publish(frame)
-    said = client.last_words()
-    assert said is None or "credit" in str(said)
-    assert server.stored("credit") * len(block) <= credit + len(block)
 
 
 def test_a_message_larger_than_allowed_is_refused_and_the_session_goes_on(client: RawClient) -> None:
