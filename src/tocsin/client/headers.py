@@ -13,7 +13,7 @@ from tocsin.model.destination import Destination, parse_destination
 from tocsin.model.errors import InvalidDestination, MessageFormatError
 from tocsin.model.limits import HEADER_TEXT_BYTES_MAX
 from tocsin.model.message import MODES, Message, correlation_to_text
-from tocsin.model.properties import check_property_name, check_property_value
+from tocsin.model.properties import Properties, check_property_name, check_property_value
 from tocsin.model.values import Int, Type, type_of
 
 _TEXTS = {
@@ -43,7 +43,11 @@ def header_columns(message: Any, options: Mapping[str, Any]) -> Extra:
         if value is not None:
             extra[column] = _header_text(name, value)
     if message is not None:
-        _add_properties(extra, message.properties)
+        properties = message.properties
+        if isinstance(properties, Properties):
+            _add_checked(extra, properties.as_dict())
+        else:
+            _add_properties(extra, properties)
     given = options.get("properties")
     if given is not None:
         _add_properties(extra, given)
@@ -52,6 +56,15 @@ def header_columns(message: Any, options: Mapping[str, Any]) -> Extra:
     if (sequence := options.get("group_sequence")) is not None:
         _add_properties(extra, {names.GROUP_SEQUENCE: sequence})
     return extra
+
+
+def _add_checked(extra: Extra, values: Mapping[str, Any]) -> None:
+    """Properties of a message of ours: each was checked when it was set, and a name has one value."""
+    for name, value in values.items():
+        if name.startswith("JMSX"):
+            _add_properties(extra, {name: value})
+        else:
+            extra[Column.PROPERTY, type_of(value), name] = value
 
 
 def _add_properties(extra: Extra, properties: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ No id depends on a right clock: one that is set back, or two containers that sha
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import NewType
 
 Lsn = NewType("Lsn", int)
@@ -32,6 +33,7 @@ def unique_id(site: int, node: int, boot: int, sequence: int) -> UniqueId:
     return UniqueId(_LAYOUT.pack(site, node, boot, sequence))
 
 
+@lru_cache(maxsize=1024)
 def show_id(identity: bytes) -> str:
     """Short text form: site.node.boot.sequence in hexadecimal without leading zeros."""
     return ".".join(f"{part:x}" for part in _LAYOUT.unpack(identity))
