@@ -63,6 +63,7 @@ class Storage:
         self._snapshot: SnapshotRun | None = None
         self._bytes_since_snapshot = 0
         self._moved_to = 0
+        self._upkeep_due = True
         self._room_sought = Lsn(0)
         self._workers: Workers | None = None
 
@@ -92,7 +93,12 @@ class Storage:
         """`durable` is called when records reached the disk, `progress` when anything else was done."""
         self._workers = workers
         self._durable = durable
-        self._progress = progress
+
+        def go_on() -> None:
+            self._upkeep_due = True
+            progress()
+
+        self._progress = go_on
 
     # ---- jobs
 
@@ -113,9 +119,14 @@ class Storage:
             self._read(read)
         for drop in self._manager.take_drops():
             self._drop_stream(drop)
-        if at_once is None:
+        if at_once is None and (self._upkeep_due or self._snapshot is not None):
+            self._upkeep_due = False
             self._upkeep()
         return at_once is not None
+
+    def tick(self) -> None:
+        """Now and then: look whether anything is to be kept up. Small commits alone give no reason to."""
+        self._upkeep_due = True
 
     @property
     def synced_lsn(self) -> Lsn:
@@ -143,6 +154,7 @@ class Storage:
 
     def _written(self, done: Written) -> None:
         self._writing = False
+        self._upkeep_due = True
         self.recovered.journal.written(done)
         self._durable()
 
