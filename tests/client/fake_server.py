@@ -120,6 +120,8 @@ class FakeServer:
 
     def _handle(self, line: socket.socket, frame: Frame) -> None:
         if frame.type is FrameType.HELLO:
+            # Noted before the answer, after which the client may come again on another line.
+            self._note(frame)
             identity = unique_id(1, 1, 1, self.connections)
             fields = {"connection": identity, "token": b"t", "heartbeat": self._heartbeat, "server": "fake 1"}
             line.sendall(control(FrameType.WELCOME, 0, fields | {"max_message_bytes": 1 << 23, "resumed": True}))
@@ -132,6 +134,10 @@ class FakeServer:
             line.sendall(write_settled(frame.session, Settled(settle.consumer, settle.number)))
         elif frame.type is FrameType.PING:
             line.sendall(signal(FrameType.PONG))
+        if frame.type is not FrameType.HELLO:
+            self._note(frame)
+
+    def _note(self, frame: Frame) -> None:
         with self.changed:
             self.frames.append(frame)
             self.changed.notify_all()
