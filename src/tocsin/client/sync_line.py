@@ -8,8 +8,7 @@ for a moment after each lead, because a caller that sends one message after the 
     READING  polls the socket            nobody has led for a while
     NEAR     naps briefly, does not read  somebody leads, or has just led
     FAR      sleeps until a deadline      the same leader has been at it for longer than a nap
-
-The I/O thread also connects, runs the core's timers, and writes what a socket did not take at once.
+It also connects, runs the core's timers, and writes what a socket did not take at once.
 """
 
 from __future__ import annotations
@@ -43,6 +42,7 @@ LOG = logging.getLogger("tocsin.client")
 
 NAP_SECONDS = 0.005
 SPIN_SECONDS = 0.0006
+GOODBYE_SECONDS = 1.0
 RECEIVE_BYTES_MIN = 64 * 1024
 RECEIVE_BYTES_MAX = 1024 * 1024
 READS_PER_TURN = 16
@@ -481,9 +481,12 @@ class Line:
 
 
 def _say_last(line: socket.socket, output: list[Bytes]) -> None:
-    """Goodbye, as far as the socket takes it."""
+    """Goodbye, and until the server hangs up: then it has let go of all that lived with the connection."""
     with suppress(OSError):
+        line.settimeout(GOODBYE_SECONDS)
         line.sendall(b"".join(output))
+        line.shutdown(socket.SHUT_WR)
+        any(not line.recv(RECEIVE_BYTES_MAX) for _ in range(READS_PER_TURN))
 
 
 def _ring(bell: socket.socket) -> None:
