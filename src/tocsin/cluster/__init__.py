@@ -1,4 +1,13 @@
-"""What managers say to each other over the bus.
+"""What managers say to each other over the bus, and the register that names the primary of a group.
 
-commands   the commands of a client manager to a message manager group, and the answers
+commands           the commands of a client manager to a message manager group, and the answers
+register           the register: compare and set on a value that a majority keeps
+group_config       the value: epoch, primary, in-sync set, voters
+voter              keeps the value and grants leases
+vote               what a voter must not forget, and its file
+lease              who may deliver, and until when
+proposer           one round at the register
+register_messages  what is said between them
+register_events    what goes into these machines and comes out
+packing            bounded packing of control messages and small files
 """

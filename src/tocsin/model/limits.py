@@ -178,6 +178,28 @@ BUS_NAK_RETRY_SECONDS_MIN = 0.004
 BUS_NAK_RETRY_SECONDS_MAX = 0.3
 BUS_RESEND_REPEAT_SECONDS = 0.0015
 
+# Groups.
+GROUP_MEMBERS_MAX = 16
+GROUP_VOTERS_MAX = 31
+VOTER_ANSWERS_MAX = 64
+"""Answers of a voter that wait for its disk."""
+ORDER_ENTRIES_MAX = 256
+ORDER_BYTES_MAX = 256 * KIB
+"""What one ORDER carries in line; payloads that were multicast are only named."""
+FETCH_ENTRIES_MAX = 1_024
+FETCH_BYTES_MAX = 4 * MIB
+"""What one FETCHED carries; a single record may be larger."""
+SNAPSHOT_CHUNK_BYTES = MIB
+SNAPSHOT_BYTES_MAX = 64 * 1024 * MIB
+DATA_POOL_BYTES = 64 * MIB
+DATA_POOL_ENTRIES = 16_384
+"""Payloads at a backup that no ORDER has named yet."""
+UNCOMMITTED_ENTRIES_MAX = 16_384
+"""Records that a primary has appended and its group has not committed."""
+REQUESTS_SERVED_MAX = 64
+"""Reads of the log for other members that may be under way."""
+GROUP_LEASE_SECONDS = 1.5
+
 # Times.
 HEARTBEAT_SECONDS = 10.0
 HEARTBEAT_SECONDS_MIN = 0.1
@@ -217,6 +239,10 @@ assert SEGMENT_BYTES_MIN < SEGMENT_BYTES_DEFAULT <= SNAPSHOT_EVERY_BYTES
 assert SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX < 1 << 32, "positions in a segment are u32"
 assert READ_GAP_BYTES_MAX < READ_BYTES_MAX
 assert HEARTBEAT_SECONDS_MIN < HEARTBEAT_SECONDS and RECONNECT_PAUSE_SECONDS_FIRST < RECONNECT_PAUSE_SECONDS_MAX
+assert GROUP_MEMBERS_MAX < GROUP_VOTERS_MAX < 1 << 16, "counts of replicas are u16"
+assert ORDER_ENTRIES_MAX <= FETCH_ENTRIES_MAX <= UNCOMMITTED_ENTRIES_MAX < 1 << 16
+assert ORDER_BYTES_MAX <= FETCH_BYTES_MAX and SNAPSHOT_CHUNK_BYTES < FETCH_BYTES_MAX
+assert BLOCK_BYTES_MAX < DATA_POOL_BYTES, "a largest block may wait for its ORDER"
 assert ACKNOWLEDGE_WITHIN_SECONDS < SESSION_GRACE_SECONDS < LEASE_SECONDS < PRODUCER_SILENCE_SECONDS
 assert BUS_DATAGRAM_BYTES_MIN < BUS_DATAGRAM_BYTES_MAX <= BUS_BURST_BYTES_MAX < 1 << 16, "what UDP over IPv4 carries"
 assert BUS_MEMBERS_MAX * 6 + 256 < BUS_DATAGRAM_BYTES_MIN, "a heartbeat with all members is one datagram"

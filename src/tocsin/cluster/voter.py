@@ -1,0 +1,114 @@
+"""A voter of a group's register: promises, accepts, grants leases. Runs on every member and on witnesses.
+
+It answers only when what the answer says is durable, so a crash can make it silent but never forgetful. A
+voter that lost its vote file comes back with another store, which no configuration counts until it is
+replaced there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TypeAlias
+
+from tocsin.cluster.group_config import Ballot, GroupConfig, Replica
+from tocsin.cluster.lease import LeaseGrants
+from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
+from tocsin.cluster.register_messages import (
+    Accept,
+    Accepted,
+    Heartbeat,
+    HeartbeatAnswer,
+    Initialise,
+    Prepare,
+    Promise,
+    Refuse,
+    RegisterMessage,
+)
+from tocsin.cluster.vote import Vote
+from tocsin.model.limits import VOTER_ANSWERS_MAX
+
+VoterEvent: TypeAlias = "Received[RegisterMessage] | VoteSaved"
+VoterEffect: TypeAlias = "Send[RegisterMessage] | SaveVote"
+FIRST_BALLOT = Ballot(0, 0, 1)
+"""Of the value that `init` writes."""
+
+
+def may_promise(ballot: Ballot, promised: Ballot) -> bool:
+    """A round that is repeated gets the same answer again."""
+    return ballot >= promised
+
+
+class Voter:
+    def __init__(self, node: int, vote: Vote, lease_seconds: float, now: float) -> None:
+        self.replica = Replica(node, vote.store)
+        self.vote = vote
+        self.commit_hint = 0
+        self._leases = LeaseGrants(lease_seconds, now)
+        self._number = self._saved = 0
+        self._waiting: deque[tuple[int, VoterEffect]] = deque()
+        """Answers, each with the number of the vote that must be durable before it leaves."""
+
+    def handle(self, event: VoterEvent, now: float) -> list[VoterEffect]:
+        if isinstance(event, VoteSaved):
+            return self._release(event.number)
+        match event.message:
+            case Prepare():
+                return self._prepare(event.sender, event.message, now)
+            case Accept():
+                return self._accept(event.sender, event.message)
+            case Heartbeat():
+                return self._heartbeat(event.sender, event.message, now)
+            case Initialise() if self.vote.config is None:
+                return self._save(replace(self.vote, accepted=FIRST_BALLOT, config=event.message.config), None)
+            case _:
+                return []
+
+    def note_commit(self, lsn: int) -> None:
+        """This node has seen a confirmation of this LSN: no later primary may end before it."""
+        self.commit_hint = max(self.commit_hint, lsn)
+
+    def _prepare(self, sender: int, message: Prepare, now: float) -> list[VoterEffect]:
+        wait = self._leases.wait_for(sender, now)
+        if wait > 0 or not may_promise(message.ballot, self.vote.promised):
+            return [Send((sender,), Refuse(message.ballot, self.vote.promised, wait))]
+        vote = replace(self.vote, promised=message.ballot)
+        answer = Promise(message.ballot, self.replica, vote.accepted, vote.config, self.commit_hint)
+        return self._save(vote, Send((sender,), answer))
+
+    def _accept(self, sender: int, message: Accept) -> list[VoterEffect]:
+        if not may_promise(message.ballot, self.vote.promised):
+            return [Send((sender,), Refuse(message.ballot, self.vote.promised, 0.0))]
+        vote = replace(self.vote, promised=message.ballot, accepted=message.ballot, config=message.config)
+        return self._save(vote, Send((sender,), Accepted(message.ballot, self.replica)))
+
+    def _heartbeat(self, sender: int, message: Heartbeat, now: float) -> list[VoterEffect]:
+        """No vote is changed, so nothing has to be durable before the answer."""
+        self.note_commit(message.commit)
+        granted = not self._knows_later(message.epoch) and self._leases.renew(sender, message, self.replica.node, now)
+        answer = HeartbeatAnswer(message.epoch, message.sent, now, granted, self.replica)
+        return [Send((sender,), answer)]
+
+    def _knows_later(self, epoch: int) -> bool:
+        config: GroupConfig | None = self.vote.config
+        return config is not None and config.epoch > epoch
+
+    def _save(self, vote: Vote, answer: Send[RegisterMessage] | None) -> list[VoterEffect]:
+        effects: list[VoterEffect] = []
+        if vote != self.vote:
+            self.vote = vote
+            self._number += 1
+            effects.append(SaveVote(self._number, vote))
+        if answer is not None:
+            # A full queue means that the disk stands still; whoever asked will ask again.
+            if len(self._waiting) < VOTER_ANSWERS_MAX:
+                self._waiting.append((self._number, answer))
+            effects.extend(self._release(self._saved))
+        return effects
+
+    def _release(self, saved: int) -> list[VoterEffect]:
+        self._saved = max(self._saved, saved)
+        effects = []
+        while self._waiting and self._waiting[0][0] <= self._saved:
+            effects.append(self._waiting.popleft()[1])
+        return effects

@@ -1,0 +1,81 @@
+"""How far each follower is, and whom the primary would count on: the wishes behind R5."""
+
+from __future__ import annotations
+
+from tocsin.cluster.group_config import GroupConfig, Replica
+from tocsin.replication import rules
+from tocsin.replication.context import Context
+
+
+class _Progress:
+    __slots__ = ("behind_since", "goal", "heard_at")
+
+    def __init__(self, now: float) -> None:
+        self.heard_at = self.behind_since = now
+        self.goal = 0
+        """What the follower must reach to be level: where the log ended when it last was."""
+
+
+class Followers:
+    """`durable`: up to where each replica has the primary's log on disk, the primary included."""
+
+    def __init__(self, context: Context, config: GroupConfig, now: float) -> None:
+        self._context = context
+        self.durable: dict[Replica, int] = {}
+        self._progress = {replica: _Progress(now) for replica in config.in_sync}
+        self._gone: set[Replica] = set()
+        """Stores whose node has come back with another one: whatever they had is lost."""
+
+    def acked(self, replica: Replica, lsn: int, now: float) -> None:
+        if replica in self._gone:
+            return
+        if replica not in self._progress:
+            self._meet(replica, now)
+        progress = self._progress[replica]
+        progress.heard_at = now
+        self.durable[replica] = max(self.durable.get(replica, 0), lsn)
+        if self.durable[replica] >= progress.goal:
+            progress.goal, progress.behind_since = self._context.log.last_lsn, now
+
+    def _meet(self, replica: Replica, now: float) -> None:
+        for other in [other for other in self._progress if other.node == replica.node]:
+            del self._progress[other]
+            self.durable.pop(other, None)
+            self._gone.add(other)
+        self._progress[replica] = _Progress(now)
+
+    def own_progress(self) -> None:
+        self.durable[self._context.replica] = self._context.log.durable_lsn
+
+    def _keeps_up(self, replica: Replica, now: float) -> bool:
+        progress = self._progress.get(replica)
+        if replica == self._context.replica:
+            return True
+        if progress is None:
+            return False
+        patience = self._context.settings.eject_seconds
+        silent = now - progress.heard_at
+        behind = now - progress.behind_since if self.durable.get(replica, 0) < progress.goal else 0.0
+        return max(silent, behind) < patience
+
+    def wanted(self, config: GroupConfig, now: float) -> GroupConfig | None:
+        """The next configuration, if there is reason for one: without those who stay behind, with those who
+        are level. When that is not allowed in one step, the primary alone comes between.
+        """
+        context = self._context
+        stay = [replica for replica in config.in_sync if self._keeps_up(replica, now)]
+        join = [
+            replica
+            for replica in self._progress
+            if replica not in config.in_sync and self._keeps_up(replica, now) and self._is_level(replica)
+        ]
+        for members in (stay + join, stay, [context.replica]):
+            following = config.with_in_sync(members)
+            if following.in_sync == config.in_sync:
+                return None
+            if rules.may_change(following, context.replica, context.committed, self.durable):
+                return following
+        return None
+
+    def _is_level(self, replica: Replica) -> bool:
+        return self.durable.get(replica, 0) >= self._context.committed

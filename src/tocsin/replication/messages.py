@@ -1,0 +1,121 @@
+"""What the members of a group say to each other about the log. The register's part is in
+`cluster.register_messages`, the bytes are in `codec`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from tocsin.cluster.group_config import Replica
+from tocsin.cluster.register_messages import RegisterMessage
+from tocsin.replication.log import Entry
+from tocsin.replication.rules import LogEnd
+from tocsin.runtime.ports import Buffer
+
+
+class Reference(NamedTuple):
+    """Names a payload that was multicast to the group: who sent it, which one, and what it contains."""
+
+    producer: bytes
+    sequence: int
+    digest: bytes
+
+
+class OrderEntry(NamedTuple):
+    """A record in an ORDER: some bytes in line, and behind them, perhaps, a payload that backups have."""
+
+    kind: int
+    inline: Buffer
+    reference: Reference | None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The primary has given these records, all of its epoch, the LSNs from `first` on."""
+
+    epoch: int
+    previous_epoch: int
+    """Of the record before the first."""
+    first: int
+    commit: int
+    entries: tuple[OrderEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """On this store's disk the log is the primary's, up to this LSN."""
+
+    epoch: int
+    store: int
+    lsn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nack:
+    """What you sent is of an epoch before the one that I promised."""
+
+    promised: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Send me your log from `first` on, or from further back when we disagree about the record before it."""
+
+    epoch: int
+    first: int
+    previous_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """No entries and a base at or above `first`: those records are in a snapshot only."""
+
+    epoch: int
+    first: int
+    previous_epoch: int
+    commit: int
+    base: int
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Promise me this epoch: take nothing of earlier ones, and tell where your log ends."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    epoch: int
+    replica: Replica
+    end: LogEnd
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWanted:
+    """A chunk of your newest snapshot; or of the one at `lsn`, when I have begun with that."""
+
+    lsn: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChunk:
+    """`count` 0: there is no such snapshot any more, begin again."""
+
+    lsn: int
+    epoch: int
+    """Of the record `lsn`."""
+    index: int
+    count: int
+    digest: bytes
+    """Of this chunk."""
+    whole: bytes
+    """Digest of the digests of all chunks, so that chunks of two snapshots are never mixed."""
+    data: Buffer
+
+
+LogMessage: TypeAlias = Order | Acked | Nack | Fetch | Fetched | Fence | Fenced | SnapshotWanted | SnapshotChunk
+GroupMessage: TypeAlias = RegisterMessage | LogMessage

@@ -1,0 +1,184 @@
+"""The primary: gives every record its place, counts the copies, keeps lease and in-sync set (R3, R4, R5, R9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tocsin.cluster.group_config import GroupConfig, Replica
+from tocsin.cluster.lease import lease_end
+from tocsin.cluster.register import RegisterChange
+from tocsin.cluster.register_messages import Accepted, Heartbeat, HeartbeatAnswer, Promise, Refuse
+from tocsin.model.limits import ORDER_BYTES_MAX, ORDER_ENTRIES_MAX, UNCOMMITTED_ENTRIES_MAX
+from tocsin.replication import rules
+from tocsin.replication.context import Context
+from tocsin.replication.events import Record
+from tocsin.replication.in_sync import Followers
+from tocsin.replication.log import NOOP, Entry
+from tocsin.replication.messages import Acked, Order, OrderEntry
+from tocsin.replication.roles import Trigger
+
+
+class Primary:
+    def __init__(self, context: Context, config: GroupConfig, change: RegisterChange, now: float) -> None:
+        self._context, self._change = context, change
+        self.config, self.epoch = config, config.epoch
+        self.pending: GroupConfig | None = None
+        """Proposed, and it is not known yet whether it was chosen."""
+        self.trigger: Trigger | None = None
+        self.changes = 0
+        self._followers = Followers(context, config, now)
+        self._granted: dict[Replica, float] = {}
+        self._stamps: dict[int, float] = {}
+        self._strangers: set[Replica] = set()
+        """Voters that answer with a store that the configuration does not know."""
+        self._heartbeat_at = now
+        self._disk_moved_at = now
+        self._now = now
+        self.propose([Record(NOOP, b"")])
+        self.tick(now)
+
+    # ---- ordering
+
+    @property
+    def has_room(self) -> bool:
+        return self._context.log.last_lsn - self._context.committed < UNCOMMITTED_ENTRIES_MAX
+
+    def propose(self, records: Sequence[Record]) -> None:
+        """Append and order. Backups and the own disk work at the same time."""
+        for piece in _pieces(records):
+            self._order(piece)
+
+    def _order(self, records: Sequence[Record]) -> None:
+        log = self._context.log
+        previous_epoch, first = log.epoch_at(log.last_lsn), log.last_lsn + 1
+        entries = []
+        for record in records:
+            parts = [record.inline, record.data] if record.data else [record.inline]
+            log.append(Entry(self.epoch, record.kind, parts))
+            named = record.reference is not None
+            inline = record.inline if named or not record.data else b"".join(parts)
+            entries.append(OrderEntry(record.kind, inline, record.reference))
+        order = Order(self.epoch, previous_epoch, first, self._context.committed, tuple(entries))
+        self._context.send(self._others(), order)
+
+    def _others(self) -> tuple[int, ...]:
+        return self._context.settings.others(self._context.node)
+
+    # ---- committing
+
+    def acked(self, sender: int, message: Acked, now: float) -> None:
+        if message.epoch == self.epoch and message.lsn <= self._context.log.last_lsn:
+            self._followers.acked(Replica(sender, message.store), message.lsn, now)
+            self._advance()
+
+    def log_progress(self, now: float) -> None:
+        self._disk_moved_at = now
+        self._advance()
+
+    def _advance(self) -> None:
+        context, durable = self._context, self._followers.durable
+        self._followers.own_progress()
+        configs = rules.configs_to_satisfy(self.config, self.pending)
+        lsn = min(rules.commit_point(config, context.replica, durable) for config in configs)
+        if lsn > context.committed and rules.is_own(context.log.epoch_at(lsn), self.epoch):
+            context.commit(lsn, self.copies_of(lsn))
+
+    def copies_of(self, lsn: int) -> int:
+        """On how many disks of in-sync members a record is, as far as is known here."""
+        return rules.holders(self.config.in_sync, self._followers.durable, lsn)
+
+    def possible_copies(self) -> int:
+        """How many copies a record gets that is ordered now (R12)."""
+        return min(rules.copies_needed(config) for config in rules.configs_to_satisfy(self.config, self.pending))
+
+    # ---- the lease
+
+    def may_deliver(self, now: float) -> bool:
+        """R9: deliveries and reads happen only while a majority of voters keeps others from it."""
+        return now < lease_end(self.config, self._granted, self._context.settings.lease_seconds)
+
+    def heartbeat_answer(self, sender: int, message: HeartbeatAnswer) -> None:
+        if message.epoch != self.epoch:
+            return
+        self._stamps[sender] = max(message.stamp, self._stamps.get(sender, message.stamp))
+        if message.granted:
+            self._granted[message.voter] = max(message.sent, self._granted.get(message.voter, message.sent))
+        if message.voter not in self.config.voters and sender in self._context.settings.voters:
+            self._strangers.add(message.voter)
+
+    def _send_heartbeat(self, now: float) -> None:
+        self._heartbeat_at = now + self._context.settings.heartbeat_seconds
+        log, settings = self._context.log, self._context.settings
+        if log.durable_lsn == log.last_lsn:
+            self._disk_moved_at = now
+        if now - self._disk_moved_at > settings.stuck_seconds:
+            # The own disk stands still: whoever can write should take over.
+            return
+        echoes = tuple(sorted(self._stamps.items()))
+        beat = Heartbeat(self.epoch, now, self._context.committed, log.last_lsn, self.config, echoes)
+        self._context.send(settings.audience, beat)
+
+    # ---- the in-sync set
+
+    def register_answer(self, sender: int, message: Promise | Accepted | Refuse, now: float) -> None:
+        self._now = now
+        self._context.send_all(self._change.received(sender, message, now))
+        self._settle_change()
+
+    def _next_config(self, found: GroupConfig) -> GroupConfig | None:
+        """The change function. Whatever was proposed in an earlier round is either found now or dead."""
+        if found == self.pending:
+            return found
+        if found != self.config:
+            return None
+        self.pending = self._wanted(self._now)
+        self._advance()
+        return self.pending
+
+    def _wanted(self, now: float) -> GroupConfig | None:
+        following = self._followers.wanted(self.config, now)
+        if following is None and self._strangers:
+            following = self.config.with_voter(min(self._strangers))
+        return following
+
+    def _settle_change(self) -> None:
+        found = self._change.outcome
+        if found is None or self._change.busy:
+            return
+        self._change.outcome = None
+        if found == self.pending:
+            self.config = found
+            self.changes += 1
+            self._strangers -= set(found.voters)
+        elif found != self.config:
+            self.trigger = Trigger.HIGHER_EPOCH
+        self.pending = None
+        self._advance()
+
+    # ---- time
+
+    def tick(self, now: float) -> None:
+        self._now = now
+        if now >= self._heartbeat_at:
+            self._send_heartbeat(now)
+            if not self._change.busy and self._wanted(now) is not None:
+                self._context.send_all(self._change.start(self._next_config, now))
+        self._context.send_all(self._change.tick(now))
+        self._settle_change()
+
+    def next_deadline(self) -> float:
+        change = self._change.next_deadline()
+        return self._heartbeat_at if change is None else min(self._heartbeat_at, change)
+
+
+def _pieces(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    """Cut to what one ORDER may carry; a single record may be larger."""
+    begin = size = 0
+    for place, record in enumerate(records):
+        inline = len(record.inline) + (0 if record.reference is not None else len(record.data))
+        if place > begin and (place - begin == ORDER_ENTRIES_MAX or size + inline > ORDER_BYTES_MAX):
+            yield records[begin:place]
+            begin, size = place, 0
+        size += inline
+    if begin < len(records):
+        yield records[begin:]

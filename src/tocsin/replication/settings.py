@@ -1,0 +1,42 @@
+"""Who belongs to a group, and its times. Everybody in the group has the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tocsin.model.limits import GROUP_LEASE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    members: tuple[int, ...]
+    """Nodes with a log, the lowest rank first: it goes first when a new primary is needed."""
+    voters: tuple[int, ...]
+    """Nodes that vote: the members and the witnesses, an odd number of them."""
+    lease_seconds: float = GROUP_LEASE_SECONDS
+    heartbeat_seconds: float = GROUP_LEASE_SECONDS / 4
+    eject_seconds: float = 2.0
+    """A member that was silent or behind for so long is not waited for any more."""
+    rank_seconds: float = 0.05
+    round_seconds: float = 1.0
+    """One half of a round at the register."""
+    fence_grace_seconds: float = 0.05
+    """When enough members are fenced: how long to wait for the others, so that they stay in sync."""
+    fence_seconds: float = 1.0
+    adopt_seconds: float = 5.0
+    fetch_delay_seconds: float = 0.02
+    """A payload may arrive a little later than the ORDER that names it."""
+    fetch_seconds: float = 0.25
+    stuck_seconds: float = 1.0
+    """A primary whose own disk stands still for so long asks for no lease."""
+
+    @property
+    def audience(self) -> tuple[int, ...]:
+        """Who hears heartbeats."""
+        return tuple(sorted({*self.members, *self.voters}))
+
+    def rank(self, node: int) -> int:
+        return self.members.index(node)
+
+    def others(self, node: int) -> tuple[int, ...]:
+        return tuple(member for member in self.members if member != node)

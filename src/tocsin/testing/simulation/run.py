@@ -1,0 +1,42 @@
+"""One seed from beginning to end."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tocsin.testing.simulation.faults import Faults
+from tocsin.testing.simulation.world import Shape, Stats, World
+
+SHAPES = (
+    Shape(1, 0), Shape(2, 1), Shape(2, 3), Shape(3, 0), Shape(3, 2), Shape(4, 1), Shape(4, 1, 3),
+)  # fmt: skip
+FAULT_SECONDS = 40.0
+HEAL_SECONDS = 15.0
+
+
+class Outcome(NamedTuple):
+    shape: Shape
+    trace: int
+    simulated_seconds: float
+    commits: int
+    stats: Stats
+
+
+def prepare(seed: int, shape: Shape) -> World:
+    world = World(seed, shape)
+    if shape.members > 1:
+        world.min_copies = world.random.choice((1, 1, 2))
+    return world
+
+
+def run_seed(seed: int, shape: Shape, *, fault_seconds: float = FAULT_SECONDS) -> Outcome:
+    """Faults for a while, then none: everything must have held all the time, and work again. Raises
+    Violation.
+    """
+    world = prepare(seed, shape)
+    faults = Faults(world)
+    world.start()
+    world.run_until(fault_seconds)
+    faults.stop()
+    world.check_recovered(HEAL_SECONDS)
+    return Outcome(shape, world.trace, world.time, len(world.checkers.history), world.stats)

@@ -1,0 +1,95 @@
+"""A simulated node with a voter: a witness, and what every member is as well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
+from tocsin.cluster.register_messages import Accept, Heartbeat, Initialise, Prepare
+from tocsin.cluster.vote import Vote, decode_vote, encode_vote
+from tocsin.cluster.voter import Voter, VoterEvent
+from tocsin.testing.simulation.clock import DriftingClock
+
+if TYPE_CHECKING:
+    from tocsin.testing.simulation.world import World
+
+VOTER_MESSAGES = (Prepare, Accept, Heartbeat, Initialise)
+
+
+class SimulatedNode:
+    """Something with a number, a clock and lives. What was scheduled in one life does not happen in the next."""
+
+    def __init__(self, world: World, node: int) -> None:
+        self.world, self.node = world, node
+        self.clock = DriftingClock(0.0, 1.0)
+        self.life = self.boot = 0
+        self.up = False
+        self.paused_until = 0.0
+
+    def now(self) -> float:
+        return self.clock.local(self.world.time)
+
+    def start(self) -> None:
+        self.up = True
+        self.life += 1
+        self.boot += 1
+
+    def stop(self) -> None:
+        self.up = False
+        self.life += 1
+
+    def receive(self, sender: int, message: object) -> None:
+        raise NotImplementedError
+
+    def send(self, effect: Send[object]) -> None:
+        for receiver in effect.receivers:
+            self.world.network.send(self.node, receiver, effect.message)
+
+
+class VoterNode(SimulatedNode):
+    def __init__(self, world: World, node: int, store: int) -> None:
+        super().__init__(world, node)
+        self._vote_file = encode_vote(Vote(store))
+        self._unsaved: list[Vote] = []
+
+    def start(self) -> None:
+        super().start()
+        vote = decode_vote(self._vote_file, "vote")
+        self.voter = Voter(self.node, vote, self.world.settings.lease_seconds, self.now())
+
+    def stop(self) -> None:
+        super().stop()
+        # Of the votes that were being written, some may have arrived.
+        arrived = self.world.random.randint(0, len(self._unsaved))
+        if arrived:
+            self._keep(self._unsaved[arrived - 1])
+        self._unsaved = []
+
+    def lose_disk(self, store: int) -> None:
+        self._vote_file = encode_vote(Vote(store))
+
+    def _keep(self, vote: Vote) -> None:
+        self._vote_file = encode_vote(vote)
+        self.world.checkers.voted(self, vote)
+
+    def receive(self, sender: int, message: object) -> None:
+        if isinstance(message, VOTER_MESSAGES):
+            self._vote(Received(sender, message))
+
+    def _vote(self, event: VoterEvent) -> None:
+        for effect in self.voter.handle(event, self.now()):
+            if isinstance(effect, SaveVote):
+                self._unsaved.append(effect.vote)
+                delay = 0.001 * (0.5 + self.world.random.random())
+                self.world.after(delay, self, self._saved, effect)
+            else:
+                self.send(effect)
+
+    def _saved(self, effect: SaveVote) -> None:
+        # Saves may end in any order; an earlier one is of no interest any more.
+        if effect.vote in self._unsaved:
+            del self._unsaved[: self._unsaved.index(effect.vote) + 1]
+            self._keep(effect.vote)
+            self._vote(VoteSaved(effect.number))
+
+
