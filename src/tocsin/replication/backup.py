@@ -22,6 +22,8 @@ class Backup:
         self.trigger: Trigger | None = None
         self.hint: GroupConfig | None = None
         """The configuration as the primary last told it; good for guessing only."""
+        self.needed = 0
+        """With TOO_OLD: the lowest LSN of a snapshot that is of use."""
         self._puller = LogPuller(context, epoch, primary)
         self._waiting: dict[int, Order] = {}
         self._missing: set[Reference] = set()
@@ -57,7 +59,7 @@ class Backup:
         matched = self._puller.matched
         merged = self._puller.fetched(message)
         if merged is Merged.TOO_OLD:
-            self.trigger = Trigger.TOO_OLD
+            self.trigger, self.needed = Trigger.TOO_OLD, message.base
             return
         if merged is Merged.TAKEN:
             self._retry_waiting(now)

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from tocsin.cluster.group_config import GroupConfig
 from tocsin.model.limits import SNAPSHOT_BYTES_MAX
 from tocsin.replication import rules
+from tocsin.replication.backup import Backup
 from tocsin.replication.context import Context
 from tocsin.replication.data_pool import DIGEST_BYTES, digest_of
 from tocsin.replication.events import InstallSnapshot, StageChunk
@@ -23,70 +24,79 @@ _ATTEMPTS_MAX = 20
 
 
 class CatchUp:
-    def __init__(self, context: Context, epoch: int, primary: int, hint: GroupConfig | None, now: float) -> None:
-        self._context, self.epoch, self.primary = context, epoch, primary
+    def __init__(self, context: Context, follower: Backup, now: float) -> None:
+        self._context, self.epoch, self.primary = context, follower.epoch, follower.primary
         self.trigger: Trigger | None = None
         self.installing = False
         """From here on the log is being replaced: nothing else may touch it."""
-        self._sources = _sources(context.node, primary, hint)
+        self._needed = follower.needed
+        self._sources = _sources(context.node, follower.primary, follower.hint)
         self._attempts = 0
         self._lsn = self._snapshot_epoch = self._count = self._bytes = 0
         self._whole = b""
         self._digests: list[bytes] = []
-        self._ask_at = now
-        self.tick(now)
+        self._ask(now)
 
     def tick(self, now: float) -> None:
         if self.installing or now < self._ask_at:
             return
-        if self._attempts >= _ATTEMPTS_MAX:
-            self.trigger = Trigger.GAVE_UP
-            return
-        if self._attempts:
-            self._forget()
-        self._ask(now)
-
-    def _source(self) -> int:
-        """The next one when the last did not answer."""
-        return self._sources[self._attempts // 2 % len(self._sources)]
+        if self._attempts % 2 == 0:
+            self._turn_elsewhere(now)
+        else:
+            self._ask(now)
 
     def _ask(self, now: float) -> None:
-        self._context.send((self._source(),), SnapshotWanted(self._lsn, len(self._digests)))
+        """For the next chunk, or the first one. Asked in vain too often, the log must be looked at again."""
         self._attempts += 1
+        if self._attempts > _ATTEMPTS_MAX:
+            self.trigger = Trigger.GAVE_UP
+            return
+        self._context.send((self._sources[0],), SnapshotWanted(self._lsn, len(self._digests)))
         self._ask_at = now + 2 * self._context.settings.fetch_seconds
 
+    def _turn_elsewhere(self, now: float) -> None:
+        """Begin anew with the next source."""
+        self._sources.append(self._sources.pop(0))
+        self._lsn, self._whole, self._digests = 0, b"", []
+        self._ask(now)
+
     def chunk(self, sender: int, message: SnapshotChunk, now: float) -> None:
-        if self.installing or message.index != len(self._digests) or message.digest != digest_of(message.data):
+        if self.installing or sender != self._sources[0] or message.index != len(self._digests):
             return
-        same = (message.lsn, message.whole) == (self._lsn, self._whole)
-        if message.count == 0 or (self._digests and not same):
-            self._forget()
+        if not self._fits(message):
+            self._turn_elsewhere(now)
+            return
+        if message.digest != digest_of(message.data):
+            # Damaged on the way; it is asked for again in a moment.
             return
         if not self._digests:
             self._lsn, self._snapshot_epoch, self._whole = message.lsn, message.epoch, message.whole
             self._count, self._bytes = message.count, 0
-            if not self._may_install():
-                self.trigger = Trigger.GAVE_UP
-                return
         self._bytes += len(message.data)
         self._digests.append(message.digest)
         self._attempts = 0
         self._context.out.append(StageChunk(self._lsn, message.index, message.data))
-        if len(self._digests) < self._count and self._bytes <= SNAPSHOT_BYTES_MAX:
+        if len(self._digests) < self._count:
             self._ask(now)
         else:
-            self._complete()
+            self._complete(now)
 
-    def _may_install(self) -> bool:
+    def _fits(self, message: SnapshotChunk) -> bool:
+        """Of a snapshot that exists and is of use, and of the one that was begun."""
+        if message.count == 0 or message.lsn < self._needed or self._bytes > SNAPSHOT_BYTES_MAX:
+            return False
+        if not self._digests:
+            return self._may_install(message.lsn, message.epoch)
+        return (message.lsn, message.whole) == (self._lsn, self._whole)
+
+    def _may_install(self, lsn: int, epoch: int) -> bool:
         log = self._context.log
-        inside = log.base_lsn <= self._lsn <= log.last_lsn
-        own_epoch = log.epoch_at(self._lsn) if inside else None
-        ahead = self._lsn > self._context.committed
-        return ahead and rules.may_install(log.last_lsn, own_epoch, self._lsn, self._snapshot_epoch)
+        own_epoch = log.epoch_at(lsn) if log.base_lsn <= lsn <= log.last_lsn else None
+        return lsn > self._context.committed and rules.may_install(log.last_lsn, own_epoch, lsn, epoch)
 
-    def _complete(self) -> None:
-        if whole_digest(self._digests) != self._whole or not self._may_install():
-            self._forget()
+    def _complete(self, now: float) -> None:
+        if whole_digest(self._digests) != self._whole or not self._may_install(self._lsn, self._snapshot_epoch):
+            self._turn_elsewhere(now)
             return
         self.installing = True
         self._context.out.append(InstallSnapshot(self._lsn, self._snapshot_epoch, self._count))
@@ -95,10 +105,6 @@ class CatchUp:
         assert self.installing and lsn == self._lsn
         self._context.restart_behind(lsn)
         self.trigger = Trigger.INSTALLED
-
-    def _forget(self) -> None:
-        """Begin again at the next tick, perhaps elsewhere."""
-        self._lsn, self._whole, self._digests = 0, b"", []
 
     def next_deadline(self) -> float:
         return float("inf") if self.installing else self._ask_at

@@ -226,11 +226,10 @@ class Member:
 
     def _give_way(self, now: float) -> None:
         """This member has promised a later epoch than before (R7)."""
-        log = self._context.log
-        leads = isinstance(self.state, Primary | Promotion)
-        if leads and rules.still_ours(self.state.epoch, log.promised):
+        state = self.state
+        if isinstance(state, Primary | Promotion) and rules.still_ours(state.epoch, self._context.log.promised):
             return
-        if not isinstance(self.state, Stopped):
+        if not isinstance(state, Stopped):
             self._enter(Trigger.HIGHER_EPOCH, now)
 
     def _fenced_by(self, sender: int, message: Fence, now: float) -> None:
@@ -310,7 +309,7 @@ class Member:
                 return Primary(context, old.config, self._change, now)
             case Role.CATCHING_UP:
                 assert isinstance(old, Backup)
-                return CatchUp(context, old.epoch, old.primary, old.hint, now)
+                return CatchUp(context, old, now)
             case Role.FOLLOWER:
                 if isinstance(old, CatchUp) and trigger is not Trigger.HIGHER_EPOCH:
                     primary = old.primary

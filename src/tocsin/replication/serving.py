@@ -36,7 +36,7 @@ class Serving:
             first = min(first - 1, log.end_of_epoch(message.previous_epoch)) + 1
         base = log.base_lsn
         if first <= base:
-            empty = Fetched(message.epoch, message.first, 0, self._context.committed, max(base, message.first), ())
+            empty = Fetched(message.epoch, base, 0, self._context.committed, base, ())
             self._context.send((sender,), empty)
             return
         answer = Fetched(message.epoch, first, log.epoch_at(first - 1), 0, base, ())

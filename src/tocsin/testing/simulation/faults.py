@@ -22,9 +22,7 @@ class Faults:
     def __init__(self, world: World) -> None:
         self._world = world
         random = world.random
-        self._kinds: list[Callable[[], None]] = [
-            kind for kind in self._all() if random.random() < 0.5
-        ] or [self._crash]
+        self._kinds: list[Callable[[], None]] = [kind for kind in self._all() if random.random() < 0.5] or [self._crash]
         self._pause = random.choice((0.5, 1.5, 4.0))
         self._active = True
         world.network.loss = random.choice((0.0, 0.0, 0.02, 0.1, 0.3))
@@ -131,7 +129,9 @@ class Faults:
     # ---- the network
 
     def _later(self, step: Callable[..., None], *arguments: object) -> None:
-        self._world.after(self._world.random.choice((0.3, 3.0, 8.0)) * self._world.random.random(), None, step, *arguments)
+        self._world.after(
+            self._world.random.choice((0.3, 3.0, 8.0)) * self._world.random.random(), None, step, *arguments
+        )
 
     def _part(self) -> None:
         nodes = sorted(self._world.nodes)

@@ -237,5 +237,3 @@ class MemberNode(VoterNode):
         due = self.state.lsn - self.log.saved.lsn >= world.snapshot_every
         if due and self.state.lsn <= self.log.durable_lsn:
             self.log.save(self.state.save(self.log.epoch_at(self.state.lsn)), world.log_keep)
-
-

@@ -91,5 +91,3 @@ class VoterNode(SimulatedNode):
             del self._unsaved[: self._unsaved.index(effect.vote) + 1]
             self._keep(effect.vote)
             self._vote(VoteSaved(effect.number))
-
-
