@@ -23,12 +23,8 @@ class Followers:
         self._context = context
         self.durable: dict[Replica, int] = {}
         self._progress = {replica: _Progress(now) for replica in config.in_sync}
-        self._gone: set[Replica] = set()
-        """Stores whose node has come back with another one: whatever they had is lost."""
 
     def acked(self, replica: Replica, lsn: int, now: float) -> None:
-        if replica in self._gone:
-            return
         if replica not in self._progress:
             self._meet(replica, now)
         progress = self._progress[replica]
@@ -38,10 +34,12 @@ class Followers:
             progress.goal, progress.behind_since = self._context.log.last_lsn, now
 
     def _meet(self, replica: Replica, now: float) -> None:
+        """A node that answers with another store has lost the one before, and with it what it had. An answer
+        that was long on its way can make it look the other way round, until the next one comes.
+        """
         for other in [other for other in self._progress if other.node == replica.node]:
             del self._progress[other]
             self.durable.pop(other, None)
-            self._gone.add(other)
         self._progress[replica] = _Progress(now)
 
     def own_progress(self) -> None:

@@ -22,7 +22,8 @@ class Faults:
     def __init__(self, world: World) -> None:
         self._world = world
         random = world.random
-        self._kinds: list[Callable[[], None]] = [kind for kind in self._all() if random.random() < 0.5] or [self._crash]
+        kinds = [self._crash] if len(world.voters) == 1 else self._all()
+        self._kinds: list[Callable[[], None]] = [kind for kind in kinds if random.random() < 0.5] or [self._crash]
         self._pause = random.choice((0.5, 1.5, 4.0))
         self._active = True
         world.network.loss = random.choice((0.0, 0.0, 0.02, 0.1, 0.3))
@@ -37,7 +38,7 @@ class Faults:
     def _all(self) -> list[Callable[[], None]]:
         return [
             self._crash, self._crash, self._crash_primary, self._crash_all, self._freeze, self._part, self._cut,
-            self._isolate, self._clog, self._stall, self._lose_disk,
+            self._isolate, self._sever, self._bridge, self._clog, self._stall, self._lose_disk,
         ]  # fmt: skip
 
     def _next(self) -> None:
@@ -142,6 +143,20 @@ class Faults:
     def _isolate(self) -> None:
         node = self._any().node
         self._world.network.part([node], [other for other in self._world.nodes if other != node])
+        self._later(self._world.network.mend)
+
+    def _sever(self) -> None:
+        """Two nodes do not hear each other, though everybody else hears both."""
+        one, other = self._world.random.sample([voter.node for voter in self._world.voters], 2)
+        self._world.network.part([one], [other])
+        self._later(self._world.network.mend)
+
+    def _bridge(self) -> None:
+        """Two halves, and one node that hears both."""
+        nodes = sorted(self._world.nodes)
+        nodes.remove(self._any().node)
+        one = [node for node in nodes if self._world.random.random() < 0.5]
+        self._world.network.part(one, [node for node in nodes if node not in one])
         self._later(self._world.network.mend)
 
     def _cut(self) -> None:

@@ -22,18 +22,20 @@ class Outcome(NamedTuple):
     stats: Stats
 
 
-def prepare(seed: int, shape: Shape) -> World:
-    world = World(seed, shape)
+def prepare(seed: int, shape: Shape, publish_seconds: float = 0.5) -> World:
+    world = World(seed, shape, publish_seconds=publish_seconds)
     if shape.members > 1:
         world.min_copies = world.random.choice((1, 1, 2))
     return world
 
 
-def run_seed(seed: int, shape: Shape, *, fault_seconds: float = FAULT_SECONDS) -> Outcome:
+def run_seed(
+    seed: int, shape: Shape, *, fault_seconds: float = FAULT_SECONDS, publish_seconds: float = 0.5
+) -> Outcome:
     """Faults for a while, then none: everything must have held all the time, and work again. Raises
     Violation.
     """
-    world = prepare(seed, shape)
+    world = prepare(seed, shape, publish_seconds)
     faults = Faults(world)
     world.start()
     world.run_until(fault_seconds)
