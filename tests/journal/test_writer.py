@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from random import Random
+
 import pytest
 from tests.journal.bench import SEGMENT_BYTES, Bench
 
 from tocsin.journal.jobs import MakeReserve, WriteJob
+from tocsin.journal.record import RecordEncoder
 from tocsin.journal.segment import RESERVE, segment_name
+from tocsin.journal.writer import ActiveSegment
 from tocsin.model.errors import StorageFailed, StorageFull
 from tocsin.testing.disk import Fault, SimulatedDisk
 
@@ -66,6 +71,46 @@ def test_after_a_failed_write_or_sync_the_writer_is_dead(action: str) -> None:
         bench.writer.write(job)
     bench.close()
     assert disk.operations == before, "a dead writer touches nothing, also not at the end"
+
+
+def confirmed_after_a_failed_sync(disk: SimulatedDisk) -> int:
+    """The LSN that the journal calls durable when a sync fails and the caller tries again."""
+    bench = Bench(disk)
+    bench.commit(b"fine")
+    disk.faults[disk.operations + 1] = Fault.FAIL
+    bench.append(b"lost?")
+    job = take(bench)
+    for _ in range(2):
+        with suppress(StorageFailed):
+            bench.journal.written(bench.writer.write(job))
+            break
+    return bench.journal.durable_lsn
+
+
+def test_a_failed_sync_is_never_repeated() -> None:
+    """S3: the kernel has dropped the pages, so a second sync would report success for nothing."""
+    disk = SimulatedDisk()
+    confirmed = confirmed_after_a_failed_sync(disk)
+    assert confirmed == 1
+    assert len(Bench(disk.crash(Random(0))).replayed) >= confirmed
+
+
+def test_control_a_writer_that_tries_again_confirms_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With S3 broken the second attempt looks fine, until the power goes."""
+    write = ActiveSegment.write
+
+    def careless(active: ActiveSegment, encoder: RecordEncoder) -> None:
+        try:
+            write(active, encoder)
+        except StorageFailed:
+            active.file.sync()
+            active.position, active.chain = encoder.position, encoder.chain
+
+    monkeypatch.setattr(ActiveSegment, "write", careless)
+    disk = SimulatedDisk()
+    confirmed = confirmed_after_a_failed_sync(disk)
+    assert confirmed == 2
+    assert len(Bench(disk.crash(Random(0))).replayed) < confirmed
 
 
 def test_no_room_inside_a_preallocated_segment_is_a_failure() -> None:

@@ -10,6 +10,8 @@ jobs             what travels between the loop and the I/O threads
 journal          the loop's side: append, group commits, locate, release
 upkeep           which small job of maintenance comes next
 writer           the writing thread's side: one write, one sync
+cutting          takes the end off: records that a group never committed
+importing        replaces the whole journal by a snapshot of another member
 reserve          the preallocated next segment
 compaction       the jobs of maintenance
 reader           payloads back from disk, verified

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from tocsin.journal.segment import segment_name
 from tocsin.journal.segment_index import SegmentIndex
 from tocsin.model.identity import Lsn, Offset
 from tocsin.runtime.ports import Buffer
@@ -55,6 +56,33 @@ class Written:
     end: int
     full: bool
     """No room could be found for a segment after this one: publishing must stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutJob:
+    """Drop everything behind a record: a suffix that a group never committed."""
+
+    last_lsn: Lsn
+    segment: Lsn | None
+    """First LSN of the segment that loses its end; None when the cut falls between two segments."""
+    record: int
+    """Position of the last record that stays in that segment; 0 when none does."""
+    position: int
+    """Where that record ends."""
+    dropped: tuple[Lsn, ...]
+    """First LSNs of the segments that go as a whole, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class WasCut:
+    job: CutJob
+    end: int
+    """Of the segment that lost its end."""
+
+    def files(self) -> list[str]:
+        """What readers must not read through handles that they have open: other records will stand there."""
+        changed = self.job.dropped if self.job.segment is None else (self.job.segment, *self.job.dropped)
+        return [segment_name(first) for first in changed]
 
 
 @dataclass(frozen=True, slots=True)

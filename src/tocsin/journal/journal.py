@@ -14,11 +14,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from tocsin.journal.jobs import (
+    CutJob,
     Location,
     Maintained,
     MaintenanceJob,
     PendingRecord,
     ReserveMade,
+    WasCut,
     WriteJob,
     Written,
 )
@@ -46,7 +48,7 @@ class Journal:
         self.record_limit = segment_bytes // 2 - overhead
         """The largest payload, so that any record fits a new segment with its barriers."""
         self._commit_bytes = min(COMMIT_BYTES_MAX, segment_bytes // 4)
-        self._ready = False
+        self._ready = self._cutting = False
         self._pending: list[PendingRecord] = []
         self._pending_live = bytearray()
         self._pending_sizes = array("I")
@@ -64,6 +66,7 @@ class Journal:
         Each part counts its length in bytes (a memoryview must be of format B) and must not change until
         written.
         """
+        assert not self._cutting, "a cut is under way"
         if not self._ready:
             raise IllegalState("The journal is being replayed; read the replay to its end before appending.")
         assert 0 < kind < 256, "kind 0 is the journal's own"
@@ -130,6 +133,45 @@ class Journal:
         if self._segments:
             self._segments[-1].sealed = True
         self._adopt(SegmentIndex(first_lsn))
+
+    # Cutting.
+
+    @property
+    def can_cut(self) -> bool:
+        """Nothing is under way that would write to what a cut removes."""
+        return not self._under_way and not self._upkeep.busy and not self._cutting
+
+    def cut(self, last_lsn: Lsn) -> CutJob | None:
+        """Drop the records behind `last_lsn`. What waits to be written goes at once; for what is on disk
+        there is a job, and nothing may be appended before `was_cut`.
+        """
+        assert self.can_cut and self._upkeep.newest_snapshot <= last_lsn <= self.last_lsn
+        self._drop_pending(max(0, min(len(self._pending), self.last_lsn - last_lsn)))
+        if last_lsn >= self.durable_lsn:
+            return None
+        self._cutting = True
+        place = max(0, bisect_right(self._firsts, last_lsn) - 1)
+        index, dropped = self._segments[place], tuple(Lsn(first) for first in self._firsts[place + 1 :])
+        if index.last_lsn <= last_lsn:
+            return CutJob(last_lsn, None, 0, 0, dropped)
+        count = last_lsn - index.first_lsn + 1
+        record, position = (index.place(count - 1)[0], index.end_of(count - 1)) if count else (0, FILE_HEADER_BYTES)
+        return CutJob(last_lsn, Lsn(index.first_lsn), record, position, dropped)
+
+    def _drop_pending(self, count: int) -> None:
+        keep = len(self._pending) - count
+        self._pending_bytes -= sum(self._pending_sizes[keep:])
+        del self._pending[keep:], self._pending_live[keep:], self._pending_sizes[keep:]
+        self.last_lsn = Lsn(self.last_lsn - count)
+
+    def was_cut(self, done: WasCut) -> None:
+        """The cut is on disk; readers must have let go of `done.files()`."""
+        job, self._cutting = done.job, False
+        keep = len(self._segments) - len(job.dropped)
+        del self._segments[keep:], self._firsts[keep:]
+        if job.segment is not None:
+            self._segments[-1].cut(job.last_lsn, done.end)
+        self.last_lsn = self.durable_lsn = job.last_lsn
 
     # Reading.
 
@@ -215,7 +257,7 @@ class Journal:
 
     def maintenance(self) -> MaintenanceJob | None:
         """One small job of upkeep; no other comes before `maintained`. None: nothing to do now."""
-        return self._upkeep.next_job() if self._ready else None
+        return self._upkeep.next_job() if self._ready and not self._cutting else None
 
     def maintained(self, done: Maintained) -> None:
         self._upkeep.done(done)

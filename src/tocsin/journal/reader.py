@@ -41,6 +41,21 @@ class BlockReader:
                 payloads[place] = bytes(payload)
         return payloads
 
+    def read_records(self, locations: Sequence[Location]) -> list[tuple[int, int, bytes]]:
+        """(kind, epoch, payload) of whole records that stand in order, each where its location says."""
+        records = []
+        for run in _runs(locations, list(range(len(locations)))):
+            first, last = locations[run[0]], locations[run[-1]]
+            file, seed = self._file(first)
+            data = file.read(first.position, _end(last) - first.position)
+            for place in run:
+                where = locations[place]
+                offset = where.position - first.position
+                payload = bytes(verified_payload(data, offset, seed, where))
+                header = HEADER.unpack_from(data, offset)
+                records.append((header[7], header[3], payload))
+        return records
+
     def forget(self, name: str) -> None:
         """Close what is open of a file, when it is known that nobody has a location in it any more."""
         for key in [key for key in self._open if key[0] == name]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from tocsin.journal import recovery_table as table
+from tocsin.journal.importing import INCOMING, complete_import
 from tocsin.journal.journal import Journal
 from tocsin.journal.meta import META, create_meta, read_meta
 from tocsin.journal.recovery_segment import OpenedSegment, SegmentOpener
@@ -58,6 +59,8 @@ def recover(files: Files, *, segment_bytes: int, random: Random, sync_every_comm
     """
     assert SEGMENT_BYTES_MIN <= segment_bytes <= SEGMENT_BYTES_MAX
     notes: list[str] = []
+    if complete_import(files):
+        notes.append("import: a crash interrupted the import of a snapshot; it is complete now")
     identity = _identify(files, random)
     firsts = numbered(files.list(SEGMENT_FOLDER))
     snapshot = _choose_snapshot(files, identity, firsts, notes)
@@ -204,7 +207,7 @@ class _Replay:
     def _remove_leftovers(self) -> None:
         for folder in (SEGMENT_FOLDER, SNAPSHOT_FOLDER):
             for name in self._files.list(folder):
-                if name.endswith(TEMPORARY):
+                if name.endswith((TEMPORARY, INCOMING)):
                     self._files.remove(f"{folder}/{name}")
         with suppress(FileNotFoundError):
             self._files.remove(META + TEMPORARY)

@@ -142,6 +142,23 @@ class SegmentIndex:
         count = len(self.positions)
         return max(0, first_lsn - self.first_lsn), min(count, last_lsn + 1 - self.first_lsn)
 
+    def end_of(self, ordinal: int) -> int:
+        """Where a record ends, before the barriers behind it."""
+        barriers = self.flags[ordinal] // BARRIER_STEP
+        return self._start(ordinal) + self.extent(ordinal) - HEADER_BYTES * barriers
+
+    def cut(self, last_lsn: int, end: int) -> None:
+        """The file ends behind this record now, and one barrier behind it. Only of a segment that is dense."""
+        assert self.lsns is None
+        count = last_lsn - self.first_lsn + 1
+        self.positions, self.flags = self.positions[:count], self.flags[:count]
+        if count:
+            self.flags[-1] = self.flags[-1] & LIVE | BARRIER_STEP
+        self.last_lsn, self.end = last_lsn, end
+        self.sealed = self.on_disk = False
+        live = [ordinal for ordinal, flag in enumerate(self.flags) if flag & LIVE]
+        self.live_records, self.live_bytes = len(live), sum(map(self.extent, live))
+
     def data_bytes(self) -> int:
         return self.end - FILE_HEADER_BYTES
 

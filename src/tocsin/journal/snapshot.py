@@ -111,12 +111,17 @@ class SnapshotWriter:
         self._count += 1
         self.highest_lsn = max(self.highest_lsn, section.lsn)
 
-    def commit(self) -> None:
-        """Make the snapshot durable and the newest; the generation before the previous one goes."""
+    def finish(self) -> str:
+        """Make the content durable under its temporary name, which is returned; whoever imports it goes on."""
         self._write([_END.pack(_END_MAGIC, self._count)])
         self._write([self._hash.digest()])
         self._file.sync()
         self._file.close()
+        return self._name + TEMPORARY
+
+    def commit(self) -> None:
+        """Make the snapshot durable and the newest; the generation before the previous one goes."""
+        self.finish()
         self._files.rename(self._name + TEMPORARY, self._name)
         self._files.sync_directory(SNAPSHOT_FOLDER)
         for lsn in snapshot_lsns(self._files)[:-_GENERATIONS]:

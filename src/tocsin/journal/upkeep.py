@@ -52,6 +52,15 @@ class Upkeep:
         self._released: list[tuple[int, int]] = []
         """What was released in a segment while it was being rewritten."""
 
+    @property
+    def busy(self) -> bool:
+        """A job was handed out and its result has not come."""
+        return self._job is not None
+
+    @property
+    def newest_snapshot(self) -> int:
+        return self._newest_snapshot
+
     def snapshot_taken(self, lsn: int) -> None:
         if lsn > self._newest_snapshot:
             self._floor, self._newest_snapshot = self._newest_snapshot, lsn

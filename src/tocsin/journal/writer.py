@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from array import array
 
-from tocsin.journal.jobs import WriteJob, Written
+from tocsin.journal.cutting import drop_segments, shortened_copy
+from tocsin.journal.jobs import CutJob, WasCut, WriteJob, Written
 from tocsin.journal.record import HEADER_BYTES, RecordEncoder
 from tocsin.journal.reserve import has_reserve, make_reserve
 from tocsin.journal.segment import (
@@ -20,6 +21,7 @@ from tocsin.journal.segment import (
     RESERVE,
     SEGMENT_FLAVOUR,
     SEGMENT_FOLDER,
+    TEMPORARY,
     FileHeader,
     Identity,
     segment_name,
@@ -120,6 +122,29 @@ class JournalWriter:
             self._active.sync()
             self._dead = False
         return Lsn(self._written_lsn)
+
+    def cut(self, job: CutJob) -> WasCut:
+        """Drop the end of the journal. StorageFull: nothing was changed, the same job may be given again.
+
+        A crash leaves either the old end, or one that is shorter by whole segments, or the new one.
+        """
+        self._check_alive()
+        copy = None if job.segment is None else shortened_copy(self._files, job, self._segment_bytes)
+        self._dead = True
+        if self._active is not None:
+            self._active.file.close()
+            self._active = None
+        drop_segments(self._files, job)
+        if job.segment is not None and copy is not None:
+            name = segment_name(job.segment)
+            self._files.rename(name + TEMPORARY, name)
+            self._files.sync_directory(SEGMENT_FOLDER)
+            header, end, chain = copy
+            self._active = ActiveSegment(self._files.open(name), header, position=end, chain=chain)
+            self._active.proven = True
+        self._written_lsn = job.last_lsn
+        self._dead = False
+        return WasCut(job, copy[1] if copy is not None else 0)
 
     def close(self) -> None:
         """End cleanly, unless the writer is dead, and give the file back."""

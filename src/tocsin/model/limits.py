@@ -186,6 +186,8 @@ VOTER_ANSWERS_MAX = 64
 ORDER_ENTRIES_MAX = 256
 ORDER_BYTES_MAX = 256 * KIB
 """What one ORDER carries in line; payloads that were multicast are only named."""
+RECORD_BYTES_MAX = BLOCK_BYTES_MAX + 128 * KIB
+"""Of one record of a group: a largest block and what is written around it."""
 FETCH_ENTRIES_MAX = 1_024
 FETCH_BYTES_MAX = 4 * MIB
 """What one FETCHED carries; a single record may be larger."""
@@ -242,6 +244,7 @@ assert HEARTBEAT_SECONDS_MIN < HEARTBEAT_SECONDS and RECONNECT_PAUSE_SECONDS_FIR
 assert GROUP_MEMBERS_MAX < GROUP_VOTERS_MAX < 1 << 16, "counts of replicas are u16"
 assert ORDER_ENTRIES_MAX <= FETCH_ENTRIES_MAX <= UNCOMMITTED_ENTRIES_MAX < 1 << 16
 assert ORDER_BYTES_MAX <= FETCH_BYTES_MAX and SNAPSHOT_CHUNK_BYTES < FETCH_BYTES_MAX
+assert RECORD_BYTES_MAX < SEGMENT_BYTES_DEFAULT // 2, "a largest record must fit a segment"
 assert BLOCK_BYTES_MAX < DATA_POOL_BYTES, "a largest block may wait for its ORDER"
 assert ACKNOWLEDGE_WITHIN_SECONDS < SESSION_GRACE_SECONDS < LEASE_SECONDS < PRODUCER_SILENCE_SECONDS
 assert BUS_DATAGRAM_BYTES_MIN < BUS_DATAGRAM_BYTES_MAX <= BUS_BURST_BYTES_MAX < 1 << 16, "what UDP over IPv4 carries"

@@ -12,7 +12,8 @@ rename always as a whole. What never reached the disk reads as zero.
 Every call that changes something counts as one operation. A test can have any operation crash the process
 (SimulatedCrash; all later calls fail too), fail (EIO: StorageFailed) or find no room (StorageFull); let the
 disk fill up (`capacity`); flip bits; or make the disk lie about syncs. A crash strikes while the operation is
-under way: its effect is volatile.
+under way: its effect is volatile. A sync that fails leaves what it should have written readable, but a later
+sync does not write it either.
 """
 
 from __future__ import annotations
@@ -320,7 +321,12 @@ class SimulatedFile:
         return bytes(self._inode.content[position : position + length])
 
     def sync(self) -> None:
-        self._disk._die_if(self._disk._operation("sync", self._name))
+        try:
+            self._disk._die_if(self._disk._operation("sync", self._name))
+        except StorageFailed:
+            # As kernels do: what could not be written is forgotten, and a second sync would report success.
+            self._inode.changes.clear()
+            raise
         if not self._disk.lies:
             self._inode.sync()
 
