@@ -22,7 +22,7 @@ class _Promised(NamedTuple):
     epoch: int
 
 
-_Operation: TypeAlias = Entry | _Cut | _Promised
+Operation: TypeAlias = Entry | _Cut | _Promised
 
 
 class SavedState(NamedTuple):
@@ -36,7 +36,7 @@ class SavedState(NamedTuple):
 NOTHING_SAVED = SavedState(0, 0, b"")
 
 
-class _Image:
+class Image:
     """What a crash leaves."""
 
     __slots__ = ("entries", "promised", "runs", "saved", "store")
@@ -48,7 +48,7 @@ class _Image:
         self.promised = 0
         self.saved = NOTHING_SAVED
 
-    def apply(self, operation: _Operation) -> None:
+    def apply(self, operation: Operation) -> None:
         if isinstance(operation, Entry):
             self.runs.append(operation.epoch)
             self.entries.append(operation)
@@ -58,8 +58,8 @@ class _Image:
         else:
             self.promised = operation.epoch
 
-    def copy(self) -> _Image:
-        other = _Image(self.store)
+    def copy(self) -> Image:
+        other = Image(self.store)
         other.runs = EpochRuns(self.runs.base_lsn, self.runs.at(self.runs.base_lsn))
         for entry in self.entries:
             other.runs.append(entry.epoch)
@@ -70,10 +70,10 @@ class _Image:
 class MemoryLog:
     """Implements the GroupLog port. `dirty`: there is something to flush."""
 
-    def __init__(self, store: int, image: _Image | None = None) -> None:
-        self._disk = image or _Image(store)
+    def __init__(self, store: int, image: Image | None = None) -> None:
+        self._disk = image or Image(store)
         self._now = self._disk.copy()
-        self._pending: list[_Operation] = []
+        self._pending: list[Operation] = []
         self.durable_lsn = self._disk.runs.last_lsn
         # A record of an epoch proves that the epoch was accepted, should the crash have taken the promise.
         self.promised = self.durable_promise = max(self._disk.promised, self._disk.runs.last_epoch)
@@ -115,7 +115,7 @@ class MemoryLog:
         self.promised = epoch
         self._do(_Promised(epoch))
 
-    def _do(self, operation: _Operation) -> None:
+    def _do(self, operation: Operation) -> None:
         self._now.apply(operation)
         self._pending.append(operation)
 

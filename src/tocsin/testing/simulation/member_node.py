@@ -46,7 +46,7 @@ _HELD_MAX = 10_000
 class MemberNode(VoterNode):
     def __init__(self, world: World, node: int, store: int) -> None:
         super().__init__(world, node, store)
-        self.log = MemoryLog(store)
+        self.log = world.make_log(store)
         self.disk_seconds = 0.001
         self.stalled_until = 0.0
 
@@ -75,7 +75,7 @@ class MemberNode(VoterNode):
     def lose_disk(self, store: int) -> None:
         assert not self.up
         super().lose_disk(store)
-        self.log = MemoryLog(store)
+        self.log = self.world.make_log(store)
 
     # ---- events
 

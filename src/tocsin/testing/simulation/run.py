@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tocsin.testing.simulation.faults import Faults
+from tocsin.testing.simulation.log import MemoryLog
 from tocsin.testing.simulation.world import Shape, Stats, World
 
 SHAPES = (
@@ -22,20 +24,20 @@ class Outcome(NamedTuple):
     stats: Stats
 
 
-def prepare(seed: int, shape: Shape, publish_seconds: float = 0.5) -> World:
-    world = World(seed, shape, publish_seconds=publish_seconds)
-    if shape.members > 1:
-        world.min_copies = world.random.choice((1, 1, 2))
-    return world
-
-
 def run_seed(
-    seed: int, shape: Shape, *, fault_seconds: float = FAULT_SECONDS, publish_seconds: float = 0.5
+    seed: int,
+    shape: Shape,
+    *,
+    fault_seconds: float = FAULT_SECONDS,
+    publish_seconds: float = 0.5,
+    make_log: Callable[[int], MemoryLog] = MemoryLog,
 ) -> Outcome:
     """Faults for a while, then none: everything must have held all the time, and work again. Raises
     Violation.
     """
-    world = prepare(seed, shape, publish_seconds)
+    world = World(seed, shape, publish_seconds=publish_seconds, make_log=make_log)
+    if shape.members > 1:
+        world.min_copies = world.random.choice((1, 1, 2))
     faults = Faults(world)
     world.start()
     world.run_until(fault_seconds)

@@ -8,6 +8,7 @@ from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
 from tocsin.cluster.register_messages import Accept, Heartbeat, Initialise, Prepare
 from tocsin.cluster.vote import Vote, decode_vote, encode_vote
 from tocsin.cluster.voter import Voter, VoterEvent
+from tocsin.replication.messages import GroupMessage
 from tocsin.testing.simulation.clock import DriftingClock
 
 if TYPE_CHECKING:
@@ -41,9 +42,10 @@ class SimulatedNode:
     def receive(self, sender: int, message: object) -> None:
         raise NotImplementedError
 
-    def send(self, effect: Send[object]) -> None:
+    def send(self, effect: Send[GroupMessage]) -> None:
+        message = self.world.through_codec(effect.message)
         for receiver in effect.receivers:
-            self.world.network.send(self.node, receiver, effect.message)
+            self.world.network.send(self.node, receiver, message)
 
 
 class VoterNode(SimulatedNode):

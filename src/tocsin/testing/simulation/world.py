@@ -14,16 +14,20 @@ from typing import NamedTuple
 
 from tocsin.cluster.group_config import Replica, first_config
 from tocsin.cluster.register import initialise
+from tocsin.replication.codec import decode, encode
+from tocsin.replication.messages import GroupMessage
 from tocsin.replication.settings import GroupSettings
 from tocsin.testing.simulation.checkers import Checkers, Violation
 from tocsin.testing.simulation.client_node import ClientNode
 from tocsin.testing.simulation.clock import DriftingClock
+from tocsin.testing.simulation.log import MemoryLog
 from tocsin.testing.simulation.member_node import MemberNode
 from tocsin.testing.simulation.network import Network
 from tocsin.testing.simulation.traffic import Confirm, Deliver
 from tocsin.testing.simulation.voter_node import SimulatedNode, VoterNode
 
 _THOROUGH_EVERY = 1_000
+_CODEC_EVERY = 16
 _WITNESSES_FROM = 20
 _CLIENTS_FROM = 40
 
@@ -49,8 +53,18 @@ class Stats:
 
 
 class World:
-    def __init__(self, seed: int, shape: Shape, *, clients: int = 2, publish_seconds: float = 0.5) -> None:
+    def __init__(
+        self,
+        seed: int,
+        shape: Shape,
+        *,
+        clients: int = 2,
+        publish_seconds: float = 0.5,
+        make_log: Callable[[int], MemoryLog] = MemoryLog,
+    ) -> None:
+        """`make_log` gives an empty log for a new store."""
         self.random = Random(f"{seed} {shape}")
+        self.make_log = make_log
         self.time = 0.0
         self.trace = 0
         self.stats = Stats()
@@ -63,7 +77,7 @@ class World:
         self.checkers = Checkers(self)
         self.primaries: set[MemberNode] = set()
         self._queue: list[tuple[float, int, SimulatedNode | None, int, Callable[..., None], tuple[object, ...]]] = []
-        self._number = self._stores = 0
+        self._number = self._stores = self._sends = 0
         self.members = [MemberNode(self, node, self.new_store()) for node in members]
         self.witnesses = [VoterNode(self, node, self.new_store()) for node in witnesses]
         self.clients = [ClientNode(self, _CLIENTS_FROM + number, publish_seconds) for number in range(clients)]
@@ -126,6 +140,11 @@ class World:
         node = self.nodes[receiver]
         if node.up:
             self.after(delay, node, node.receive, sender, message)
+
+    def through_codec(self, message: GroupMessage) -> GroupMessage:
+        """Now and then a message goes the way of its bytes: whatever they lose, the checkers will notice."""
+        self._sends += 1
+        return decode(b"".join(encode(message))) if self._sends % _CODEC_EVERY == 0 else message
 
     # ---- towards clients
 
