@@ -17,10 +17,13 @@ class _Progress:
 
 
 class Followers:
-    """`durable`: up to where each replica has the primary's log on disk, the primary included."""
+    """`durable`: up to where each replica has the primary's log on disk, the primary included. Made before the
+    primary orders anything.
+    """
 
     def __init__(self, context: Context, config: GroupConfig, now: float) -> None:
         self._context = context
+        self._adopted = context.log.last_lsn
         self.durable: dict[Replica, int] = {}
         self._progress = {replica: _Progress(now) for replica in config.in_sync}
 
@@ -71,9 +74,12 @@ class Followers:
             following = config.with_in_sync(members)
             if following.in_sync == config.in_sync:
                 return None
-            if rules.may_change(following, context.replica, context.committed, self.durable):
+            if rules.may_change(following, context.replica, self._must_keep(), self.durable):
                 return following
         return None
 
     def _is_level(self, replica: Replica) -> bool:
-        return self.durable.get(replica, 0) >= self._context.committed
+        return self.durable.get(replica, 0) >= self._must_keep()
+
+    def _must_keep(self) -> int:
+        return rules.must_keep(self._context.committed, self._adopted)

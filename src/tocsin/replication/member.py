@@ -319,9 +319,9 @@ class Member:
         return self._change.proposer
 
     def _pause(self, old: RoleState, trigger: Trigger) -> float:
-        """Before the next try of a candidate: soon when it was unlucky, late when it is not in sync."""
+        """Before the next try of a candidate: soon when it was unlucky, late when others should go first."""
         if not isinstance(old, Promotion) or trigger is not Trigger.GAVE_UP:
             return self._patience()
-        if old.outside:
+        if old.unfit:
             return self._patience(extra=2 * self._context.settings.lease_seconds)
         return old.wait + self._back_off.next() + self._context.settings.rank_seconds * self._context.chance()

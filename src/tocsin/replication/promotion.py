@@ -39,8 +39,8 @@ class Promotion:
         self.epoch = 0
         self.config: GroupConfig | None = None
         """The one to become primary with, once it is chosen."""
-        self.outside = False
-        """The register says that this member is not in sync: it need not try again soon."""
+        self.unfit = False
+        """Not in sync, or too far behind to adopt the best log: others should try before it does again."""
         self.wait = 0.0
         self._found: GroupConfig | None = None
         self._ends: dict[Replica, LogEnd] = {}
@@ -75,7 +75,7 @@ class Promotion:
     def _fence(self, found: GroupConfig, now: float) -> None:
         context = self._context
         if not rules.may_stand(found, context.replica):
-            self.outside = True
+            self.unfit = True
             self._give_up()
             return
         log = context.log
@@ -146,6 +146,7 @@ class Promotion:
         before = puller.matched
         merged = puller.fetched(message)
         if merged is Merged.TOO_OLD:
+            self.unfit = True
             self._give_up()
         elif self._context.log_end() == self._adopted:
             self.log_progress(now)

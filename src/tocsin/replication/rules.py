@@ -57,6 +57,11 @@ def configs_to_satisfy(current: GroupConfig, pending: GroupConfig | None) -> tup
     return (current,) if pending is None else (current, pending)
 
 
+def must_keep(committed: int, adopted: int) -> int:
+    """R5: what a new primary adopted may be committed without its knowing: it counts as committed."""
+    return max(committed, adopted)
+
+
 def may_change(following: GroupConfig, me: Replica, committed: int, durable: Mapping[Replica, int]) -> bool:
     """R5: the in-sync set may become this one only if all that is committed would be committed there, too."""
     return commit_point(following, me, durable) >= committed

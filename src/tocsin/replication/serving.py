@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tocsin.model.limits import FETCH_ENTRIES_MAX, REQUESTS_SERVED_MAX
 from tocsin.replication.context import Context
-from tocsin.replication.data_pool import digest_of
+from tocsin.replication.data_pool import DIGEST_BYTES, digest_of
 from tocsin.replication.events import LogRead, ReadLog, ReadSnapshot, SnapshotRead
 from tocsin.replication.log import Entry
 from tocsin.replication.messages import Fetch, Fetched, SnapshotChunk, SnapshotWanted
@@ -69,7 +69,9 @@ class Serving:
     def snapshot_read(self, event: SnapshotRead) -> None:
         sender, request = self._requests.pop(event.request, (0, None))
         if isinstance(request, SnapshotWanted):
-            chunk = SnapshotChunk(
-                event.lsn, event.epoch, request.index, event.count, digest_of(event.data), event.whole, event.data
-            )
-            self._context.send((sender,), chunk)
+            self._context.send((sender,), _chunk(request.index, event))
+
+
+def _chunk(index: int, read: SnapshotRead) -> SnapshotChunk:
+    whole = read.whole or bytes(DIGEST_BYTES)
+    return SnapshotChunk(read.lsn, read.epoch, index, read.count, digest_of(read.data), whole, read.data)

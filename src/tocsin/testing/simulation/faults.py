@@ -19,17 +19,22 @@ _DRIFT_MAX = 0.05
 class Faults:
     """Strikes again and again until `stop`, which puts everything in order."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, rough: bool = False) -> None:
+        """`rough`: the mix that is hardest on a group, whatever the seed."""
         self._world = world
         random = world.random
         kinds = [self._crash] if len(world.voters) == 1 else self._all()
         self._kinds: list[Callable[[], None]] = [kind for kind in kinds if random.random() < 0.5] or [self._crash]
         self._pause = random.choice((0.5, 1.5, 4.0))
         self._active = True
-        world.network.loss = random.choice((0.0, 0.0, 0.02, 0.1, 0.3))
-        world.network.duplication = random.choice((0.0, 0.05))
-        world.network.spikes = random.choice((0.0, 0.0, 0.02))
-        world.network.delay = random.choice((0.000_5, 0.002, 0.02))
+        network = world.network
+        network.loss = random.choice((0.0, 0.0, 0.02, 0.1, 0.3))
+        network.duplication = random.choice((0.0, 0.05))
+        network.spikes = random.choice((0.0, 0.0, 0.02))
+        network.delay = random.choice((0.000_5, 0.002, 0.02))
+        if rough and len(world.voters) > 1:
+            self._kinds = [self._crash_primary, self._isolate, self._sever, self._sever, self._stall, self._cut]
+            self._pause, network.loss, network.delay = 0.5, 0.2, 0.02
         world.set_clocks(random.choice((0.0, _DRIFT_MAX)))
         for member in world.members:
             member.disk_seconds = random.choice((0.000_5, 0.002, 0.002, 0.02))

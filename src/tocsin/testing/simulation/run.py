@@ -29,16 +29,19 @@ def run_seed(
     shape: Shape,
     *,
     fault_seconds: float = FAULT_SECONDS,
-    publish_seconds: float = 0.5,
+    publish_seconds: float | None = None,
     make_log: Callable[[int], MemoryLog] = MemoryLog,
+    rough: bool | None = None,
 ) -> Outcome:
     """Faults for a while, then none: everything must have held all the time, and work again. Raises
     Violation.
     """
+    if publish_seconds is None:
+        publish_seconds = (0.05, 0.3, 1.0)[seed % 3]
     world = World(seed, shape, publish_seconds=publish_seconds, make_log=make_log)
     if shape.members > 1:
         world.min_copies = world.random.choice((1, 1, 2))
-    faults = Faults(world)
+    faults = Faults(world, rough=seed % 4 == 3 if rough is None else rough)
     world.start()
     world.run_until(fault_seconds)
     faults.stop()
