@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from tocsin.model.limits import GROUP_LEASE_SECONDS
 
+EJECT_SECONDS = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
@@ -15,7 +17,7 @@ class GroupSettings:
     """Nodes that vote: the members and the witnesses, an odd number of them."""
     lease_seconds: float = GROUP_LEASE_SECONDS
     heartbeat_seconds: float = GROUP_LEASE_SECONDS / 4
-    eject_seconds: float = 2.0
+    eject_seconds: float = EJECT_SECONDS
     """A member that was silent or behind for so long is not waited for any more."""
     rank_seconds: float = 0.05
     round_seconds: float = 1.0

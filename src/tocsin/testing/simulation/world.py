@@ -16,7 +16,7 @@ from tocsin.cluster.group_config import Replica, first_config
 from tocsin.cluster.register import initialise
 from tocsin.replication.codec import decode, encode
 from tocsin.replication.messages import GroupMessage
-from tocsin.replication.settings import GroupSettings
+from tocsin.replication.settings import EJECT_SECONDS, GroupSettings
 from tocsin.testing.simulation.checkers import Checkers, Violation
 from tocsin.testing.simulation.client_node import ClientNode
 from tocsin.testing.simulation.clock import DriftingClock
@@ -61,6 +61,7 @@ class World:
         clients: int = 2,
         publish_seconds: float = 0.5,
         make_log: Callable[[int], MemoryLog] = MemoryLog,
+        eject_seconds: float = EJECT_SECONDS,
     ) -> None:
         """`make_log` gives an empty log for a new store."""
         self.random = Random(f"{seed} {shape}")
@@ -72,7 +73,7 @@ class World:
         self.snapshot_every, self.log_keep = 40, 10
         members = tuple(range(1, shape.members + 1))
         witnesses = tuple(range(_WITNESSES_FROM, _WITNESSES_FROM + shape.witnesses))
-        self.settings = GroupSettings(members, members + witnesses)
+        self.settings = GroupSettings(members, members + witnesses, eject_seconds=eject_seconds)
         self.network = Network(self.random, self._arrive)
         self.checkers = Checkers(self)
         self.primaries: set[MemberNode] = set()
