@@ -6,9 +6,10 @@ PYTHON3  ?= python3
 DATA_DIR ?= ./tocsin-data
 # More options for the server or the tests, e.g. make run ARGS="--port 7200", make test ARGS="-k journal".
 ARGS     ?=
+MINUTES  ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long check format bench clean
+.PHONY: help run test test-long simulate check format bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +47,9 @@ test: check ## all checks, then all tests but the long ones
 
 test-long: $(DEV_STAMP) ## the tests that take minutes
 	$(BIN)/python -m pytest -m long --timeout 3600 $(ARGS)
+
+simulate: $(DEV_STAMP) ## groups under faults in simulated time, e.g. make simulate MINUTES=10
+	$(BIN)/python -m tocsin.testing.simulate --minutes $(MINUTES) $(ARGS)
 
 check: $(DEV_STAMP) ## format, lint, types and layers, without changing a file
 	$(BIN)/ruff format --check .

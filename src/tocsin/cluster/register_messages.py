@@ -9,7 +9,7 @@ Each message is a body behind one byte that names it, inside the frame of `repli
     4  Accept           ballot, config
     5  Accepted         ballot, replica of the voter
     6  Initialise       config                      the first value, taken only by a voter without any
-    7  Heartbeat        u32 epoch, f64 sent, u64 commit, u64 last, config of the primary,
+    7  Heartbeat        u32 epoch, f64 sent, u8 leased, u64 commit, u64 last, config of the primary,
                         u16 count, then as often: u16 node, f64 stamp    what was last heard from each voter
     8  HeartbeatAnswer  u32 epoch, f64 sent, f64 stamp, u8 granted, replica of the voter
 """
@@ -83,6 +83,8 @@ class Heartbeat:
     epoch: int
     sent: float
     """The primary's clock; the answer repeats it."""
+    leased: bool
+    """The primary holds its lease: it is heard, and it hears. Without it a backup need not wait for it."""
     commit: int
     last: int
     config: GroupConfig
@@ -167,6 +169,7 @@ def _unpack_initialise(unpacker: Unpacker) -> Initialise:
 def _pack_heartbeat(packer: Packer, message: Heartbeat) -> None:
     packer.u32(message.epoch)
     packer.f64(message.sent)
+    packer.u8(message.leased)
     packer.u64(message.commit)
     packer.u64(message.last)
     pack_config(packer, message.config)
@@ -177,10 +180,10 @@ def _pack_heartbeat(packer: Packer, message: Heartbeat) -> None:
 
 
 def _unpack_heartbeat(unpacker: Unpacker) -> Heartbeat:
-    epoch, sent, commit, last = unpacker.u32(), unpacker.f64(), unpacker.u64(), unpacker.u64()
-    config = unpack_config(unpacker)
+    epoch, sent, leased = unpacker.u32(), unpacker.f64(), unpacker.flag()
+    commit, last, config = unpacker.u64(), unpacker.u64(), unpack_config(unpacker)
     echoes = tuple((unpacker.u16(), unpacker.f64()) for _ in range(unpacker.count(GROUP_VOTERS_MAX)))
-    return Heartbeat(epoch, sent, commit, last, config, echoes)
+    return Heartbeat(epoch, sent, leased, commit, last, config, echoes)
 
 
 def _pack_heartbeat_answer(packer: Packer, message: HeartbeatAnswer) -> None:

@@ -38,7 +38,8 @@ class Backup:
     # ---- from the primary
 
     def heartbeat(self, message: Heartbeat, now: float) -> None:
-        self._heard(now)
+        if message.leased:
+            self._silent_at = now + self._patience
         self.hint = message.config
         self._goal = max(self._goal, message.last)
         self._note_commit(message.commit)
@@ -47,7 +48,6 @@ class Backup:
             self._want_fetch(now)
 
     def order(self, message: Order, now: float) -> None:
-        self._heard(now)
         last = message.first + len(message.entries) - 1
         self._goal = max(self._goal, last)
         if last > self._puller.matched:
@@ -55,7 +55,6 @@ class Backup:
         self._note_commit(message.commit)
 
     def fetched(self, message: Fetched, now: float) -> None:
-        self._heard(now)
         matched = self._puller.matched
         merged = self._puller.fetched(message)
         if merged is Merged.TOO_OLD:
@@ -71,9 +70,6 @@ class Backup:
     def data_arrived(self, reference: Reference, now: float) -> None:
         if reference in self._missing:
             self._retry_waiting(now)
-
-    def _heard(self, now: float) -> None:
-        self._silent_at = now + self._patience
 
     # ---- storing
 

@@ -115,7 +115,9 @@ class Primary:
             # The own disk stands still: whoever can write should take over.
             return
         echoes = tuple(sorted(self._stamps.items()))
-        beat = Heartbeat(self.epoch, now, self._context.committed, log.last_lsn, self.config, echoes)
+        beat = Heartbeat(
+            self.epoch, now, self.may_deliver(now), self._context.committed, log.last_lsn, self.config, echoes
+        )
         self._context.send(settings.audience, beat)
 
     # ---- the in-sync set

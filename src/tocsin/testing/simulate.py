@@ -1,0 +1,126 @@
+"""Runs the simulation of groups for some minutes: `python -m tocsin.testing.simulate --minutes 10 --seed 0`.
+
+Ends with a table, or with the first seed that broke something and what to do with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass, field
+
+from tocsin.testing.simulation.checkers import Violation
+from tocsin.testing.simulation.journal_backed import JournalBackedLog
+from tocsin.testing.simulation.log import MemoryLog
+from tocsin.testing.simulation.run import SHAPES, Outcome, run_seed
+from tocsin.testing.simulation.world import Shape
+
+_JOURNAL_EVERY = 4
+"""Every so many seeds the logs are real journals on simulated disks."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the seeds of one shape came to."""
+
+    seeds: int = 0
+    hours: float = 0.0
+    commits: int = 0
+    promotions: int = 0
+    changes: int = 0
+    snapshots: int = 0
+    resent: int = 0
+    faults: int = 0
+    seconds: float = field(default=0.0)
+
+    def add(self, outcome: Outcome, seconds: float) -> None:
+        stats = outcome.stats
+        self.seeds += 1
+        self.hours += outcome.simulated_seconds / 3600
+        self.commits += outcome.commits
+        self.promotions += stats.promotions
+        self.changes += stats.in_sync_changes
+        self.snapshots += stats.snapshots
+        self.resent += stats.resent
+        self.faults += stats.faults
+        self.seconds += seconds
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parse(arguments)
+    shapes = [shape for shape in SHAPES if options.shape in (None, str(shape))]
+    if not shapes:
+        sys.stderr.write(f"There is no shape {options.shape}; known are {', '.join(map(str, SHAPES))}.\n")
+        return 2
+    tallies = {shape: Tally() for shape in shapes}
+    deadline = time.monotonic() + 60 * options.minutes
+    seed = options.seed
+    while seed < options.seed + options.seeds if options.seeds else time.monotonic() < deadline:
+        for shape in shapes:
+            if not _one(seed, shape, tallies[shape], traces=options.traces):
+                return 1
+        seed += 1
+    _report(tallies)
+    return 0
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="simulate", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long to go on")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=0, help="how many seeds, instead of minutes")
+    parser.add_argument("--shape", help="only this one, such as 2+1: members + witnesses")
+    parser.add_argument("--traces", action="store_true", help="print the hash of all events of each seed")
+    return parser.parse_args(arguments)
+
+
+def _one(seed: int, shape: Shape, tally: Tally, *, traces: bool) -> bool:
+    begin = time.monotonic()
+    journal = seed % _JOURNAL_EVERY == 0
+    try:
+        outcome = run_seed(seed, shape, make_log=JournalBackedLog if journal else MemoryLog)
+    except Violation as violation:
+        kind = "journal" if journal else "memory"
+        sys.stdout.write(
+            f"FAILED: seed {seed}, shape {shape}, log {kind}: {violation}\n"
+            "Keep the seed in tests/simulation/regressions/ and find the smallest test that shows the fault.\n"
+        )
+        return False
+    tally.add(outcome, time.monotonic() - begin)
+    if traces:
+        sys.stdout.write(f"trace {shape} {seed} {outcome.trace:x}\n")
+    return True
+
+
+def _report(tallies: dict[Shape, Tally]) -> None:
+    head = (
+        "shape", "seeds", "simulated h", "commits", "fail-overs", "in-sync changes", "snapshots", "resent",
+        "faults", "seeds/s", "speed",
+    )  # fmt: skip
+    rows = [head]
+    for shape, tally in tallies.items():
+        seconds = tally.seconds or 1.0
+        rows.append(
+            (
+                str(shape),
+                str(tally.seeds),
+                f"{tally.hours:.1f}",
+                str(tally.commits),
+                str(tally.promotions),
+                str(tally.changes),
+                str(tally.snapshots),
+                str(tally.resent),
+                str(tally.faults),
+                f"{tally.seeds / seconds:.1f}",
+                f"{3600 * tally.hours / seconds:.0f}x",
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    for row in rows:
+        line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write(line + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
