@@ -1,0 +1,106 @@
+"""One round: a majority promises, the newest value is learned, a majority accepts."""
+
+from __future__ import annotations
+
+from tocsin.cluster.group_config import NO_BALLOT, Ballot, GroupConfig, Replica
+from tocsin.cluster.proposer import RESEND_SECONDS, Proposer, Stage
+from tocsin.cluster.register_events import Send
+from tocsin.cluster.register_messages import Accept, Accepted, Prepare, Promise, Refuse
+
+VOTERS = tuple(Replica(node, node * 10) for node in (1, 2, 3))
+FIRST = GroupConfig(1, 0, 0, VOTERS[:2], VOTERS, 2)
+SECOND = FIRST.led_by(1, 64, VOTERS[:2])
+THIRD = SECOND.with_in_sync(VOTERS[:1])
+
+
+def started() -> Proposer:
+    proposer = Proposer(1, 7, (1, 2, 3), round_seconds=1.0)
+    assert proposer.start(0.0) == [Send((1, 2, 3), Prepare(Ballot(1, 1, 7)))]
+    return proposer
+
+
+def promise(
+    proposer: Proposer, node: int, accepted: Ballot = NO_BALLOT, config: GroupConfig | None = None, hint: int = 0
+) -> None:
+    proposer.received(node, Promise(proposer.ballot, VOTERS[node - 1], accepted, config, hint))
+
+
+def learned() -> Proposer:
+    proposer = started()
+    promise(proposer, 1, Ballot(0, 0, 1), FIRST)
+    promise(proposer, 2, Ballot(0, 0, 1), FIRST)
+    assert proposer.stage is Stage.LEARNED
+    return proposer
+
+
+def test_the_value_of_the_highest_ballot_is_learned() -> None:
+    proposer = started()
+    promise(proposer, 3, Ballot(5, 2, 1), SECOND, hint=4)
+    assert proposer.stage is Stage.PREPARING
+    promise(proposer, 1, Ballot(4, 3, 1), FIRST, hint=9)
+    assert proposer.stage is Stage.LEARNED
+    assert (proposer.learned, proposer.commit_hint) == (SECOND, 9)
+
+
+def test_without_any_value_nothing_is_learned() -> None:
+    proposer = started()
+    for node in (1, 2, 3):
+        promise(proposer, node)
+    assert proposer.stage is Stage.PREPARING
+
+
+def test_a_voter_with_another_store_is_not_counted() -> None:
+    proposer = started()
+    promise(proposer, 1, Ballot(0, 0, 1), FIRST)
+    proposer.received(2, Promise(proposer.ballot, Replica(2, 99), NO_BALLOT, None, 0))
+    assert proposer.stage is Stage.PREPARING
+
+
+def test_answers_of_an_earlier_round_do_not_count() -> None:
+    proposer = started()
+    promise(proposer, 1, Ballot(0, 0, 1), FIRST)
+    old = proposer.ballot
+    proposer.start(2.0)
+    proposer.received(2, Promise(old, VOTERS[1], Ballot(0, 0, 1), FIRST, 0))
+    promise(proposer, 1, Ballot(0, 0, 1), FIRST)
+    assert proposer.stage is Stage.PREPARING
+
+
+def test_a_majority_chooses() -> None:
+    proposer = learned()
+    assert proposer.propose(SECOND, 0.1) == [Send((1, 2, 3), Accept(proposer.ballot, SECOND))]
+    proposer.received(1, Accepted(proposer.ballot, VOTERS[0]))
+    assert proposer.stage is Stage.PROPOSING
+    proposer.received(3, Accepted(proposer.ballot, VOTERS[2]))
+    assert (proposer.stage, proposer.proposed) == (Stage.CHOSEN, SECOND)
+
+
+def test_replacing_a_voter_takes_a_majority_before_and_after() -> None:
+    proposer = learned()
+    proposer.propose(FIRST.with_voter(Replica(3, 31)), 0.1)
+    proposer.received(3, Accepted(proposer.ballot, Replica(3, 31)))
+    proposer.received(1, Accepted(proposer.ballot, VOTERS[0]))
+    assert proposer.stage is Stage.PROPOSING, "two of the new voters, but only one of the old ones"
+    proposer.received(2, Accepted(proposer.ballot, VOTERS[1]))
+    assert proposer.stage is Stage.CHOSEN
+
+
+def test_refused_by_so_many_that_no_majority_is_left() -> None:
+    proposer = started()
+    proposer.received(2, Refuse(proposer.ballot, Ballot(8, 2, 1), 0.5))
+    assert proposer.stage is Stage.PREPARING
+    proposer.received(3, Refuse(proposer.ballot, Ballot(6, 2, 1), 0.7))
+    assert (proposer.stage, proposer.wait) == (Stage.FAILED, 0.7)
+    proposer.start(3.0)
+    assert proposer.ballot > Ballot(8, 2, 1), "the next round is above all that it was refused for"
+
+
+def test_who_is_silent_is_asked_again_until_the_time_is_over() -> None:
+    proposer = started()
+    promise(proposer, 1, Ballot(0, 0, 1), FIRST)
+    assert proposer.tick(RESEND_SECONDS / 2) == []
+    assert proposer.tick(RESEND_SECONDS) == [Send((2, 3), Prepare(proposer.ballot))]
+    assert proposer.next_deadline() == 2 * RESEND_SECONDS
+    assert proposer.tick(1.0) == []
+    assert proposer.stage is Stage.FAILED
+    assert proposer.next_deadline() is None

@@ -1,0 +1,133 @@
+"""A voter answers when its vote is durable, and never takes a promise back."""
+
+from __future__ import annotations
+
+from tocsin.cluster.group_config import NO_BALLOT, Ballot, GroupConfig, Replica
+from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
+from tocsin.cluster.register_messages import (
+    Accept,
+    Accepted,
+    Heartbeat,
+    HeartbeatAnswer,
+    Initialise,
+    Prepare,
+    Promise,
+    Refuse,
+    RegisterMessage,
+)
+from tocsin.cluster.vote import Vote
+from tocsin.cluster.voter import FIRST_BALLOT, Voter, VoterEffect
+from tocsin.model.limits import VOTER_ANSWERS_MAX
+
+VOTERS = tuple(Replica(node, node * 10) for node in (1, 2, 3))
+FIRST = GroupConfig(1, 0, 0, VOTERS[:2], VOTERS, 2)
+SECOND = FIRST.led_by(1, 64, VOTERS[:2])
+LEASE = 2.0
+LATER = 100.0
+
+
+def voter(vote: Vote | None = None) -> Voter:
+    return Voter(3, vote or Vote(30), LEASE, now=0.0)
+
+
+def tell(machine: Voter, message: RegisterMessage, sender: int = 1, now: float = LATER) -> list[VoterEffect]:
+    return machine.handle(Received(sender, message), now)
+
+
+def saved(machine: Voter, effects: list[VoterEffect]) -> list[VoterEffect]:
+    """The disk has written what it should: what comes out then."""
+    (save,) = [effect for effect in effects if isinstance(effect, SaveVote)]
+    return machine.handle(VoteSaved(save.number), LATER)
+
+
+def test_a_promise_is_durable_before_it_is_told() -> None:
+    machine = voter()
+    ballot = Ballot(1, 1, 1)
+    effects = tell(machine, Prepare(ballot))
+    assert effects == [SaveVote(1, Vote(30, ballot))]
+    assert saved(machine, effects) == [Send((1,), Promise(ballot, VOTERS[2], NO_BALLOT, None, 0))]
+
+
+def test_an_accepted_value_is_told_with_the_next_promise() -> None:
+    machine = voter()
+    saved(machine, tell(machine, Initialise(FIRST)))
+    low, high = Ballot(1, 1, 1), Ballot(2, 2, 1)
+    saved(machine, tell(machine, Prepare(low)))
+    answers = saved(machine, tell(machine, Accept(low, SECOND)))
+    assert answers == [Send((1,), Accepted(low, VOTERS[2]))]
+    answers = saved(machine, tell(machine, Prepare(high), sender=2))
+    assert answers == [Send((2,), Promise(high, VOTERS[2], low, SECOND, 0))]
+
+
+def test_an_earlier_round_is_refused() -> None:
+    machine = voter(Vote(30, Ballot(5, 2, 1)))
+    low = Ballot(4, 1, 1)
+    assert tell(machine, Prepare(low)) == [Send((1,), Refuse(low, Ballot(5, 2, 1), 0.0))]
+    assert tell(machine, Accept(low, SECOND)) == [Send((1,), Refuse(low, Ballot(5, 2, 1), 0.0))]
+    assert machine.vote.config is None
+
+
+def test_a_repeated_question_gets_the_same_answer_without_the_disk() -> None:
+    machine = voter()
+    ballot = Ballot(1, 1, 1)
+    answers = saved(machine, tell(machine, Prepare(ballot)))
+    assert tell(machine, Prepare(ballot)) == answers
+
+
+def test_a_repeated_question_waits_for_the_disk_like_the_first_one() -> None:
+    machine = voter()
+    ballot = Ballot(1, 1, 1)
+    effects = tell(machine, Prepare(ballot))
+    assert tell(machine, Prepare(ballot)) == []
+    assert len(saved(machine, effects)) == 2
+
+
+def test_answers_that_wait_for_the_disk_are_bounded() -> None:
+    machine = voter()
+    effects = tell(machine, Prepare(Ballot(1, 1, 1)))
+    for _ in range(2 * VOTER_ANSWERS_MAX):
+        tell(machine, Prepare(Ballot(1, 1, 1)))
+    assert len(saved(machine, effects)) == VOTER_ANSWERS_MAX
+
+
+def test_the_first_value_is_taken_once() -> None:
+    machine = voter()
+    effects = tell(machine, Initialise(FIRST))
+    assert effects == [SaveVote(1, Vote(30, NO_BALLOT, FIRST_BALLOT, FIRST))]
+    assert tell(machine, Initialise(SECOND)) == []
+
+
+def beat(epoch: int, stamp: float, commit: int = 0) -> Heartbeat:
+    return Heartbeat(epoch, 1.0, False, commit, 0, SECOND, ((3, stamp),))
+
+
+def test_no_vote_for_others_while_a_lease_lives() -> None:
+    machine = voter()
+    (answer,) = tell(machine, beat(64, LATER - 0.1))
+    assert answer == Send((1,), HeartbeatAnswer(64, 1.0, LATER, True, VOTERS[2]))
+    ballot = Ballot(1, 2, 1)
+    assert tell(machine, Prepare(ballot), sender=2) == [Send((2,), Refuse(ballot, NO_BALLOT, LEASE))]
+    assert isinstance(tell(machine, Prepare(Ballot(1, 1, 1)), sender=1)[0], SaveVote), "its holder may"
+    assert isinstance(tell(machine, Prepare(ballot), sender=2, now=LATER + LEASE)[0], SaveVote)
+
+
+def test_a_restarted_voter_waits() -> None:
+    machine = voter()
+    ballot = Ballot(1, 1, 1)
+    assert tell(machine, Prepare(ballot), now=0.5) == [Send((1,), Refuse(ballot, NO_BALLOT, LEASE - 0.5))]
+
+
+def test_no_lease_for_an_epoch_that_is_over() -> None:
+    machine = voter(Vote(30, Ballot(3, 1, 1), Ballot(3, 1, 1), SECOND))
+    (answer,) = tell(machine, beat(63, LATER - 0.1))
+    assert isinstance(answer, Send) and isinstance(answer.message, HeartbeatAnswer)
+    assert not answer.message.granted
+
+
+def test_the_highest_commit_it_has_heard_of_is_told_with_a_promise() -> None:
+    machine = voter()
+    tell(machine, beat(64, LATER, commit=17))
+    machine.note_commit(12)
+    (answer,) = saved(machine, tell(machine, Prepare(Ballot(9, 1, 1))))
+    assert isinstance(answer, Send) and isinstance(answer.message, Promise)
+    assert answer.message.commit_hint == 17
