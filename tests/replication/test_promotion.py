@@ -1,0 +1,154 @@
+"""From silence to primary: what a candidate asks, in which order, and when it gives up (R6, R7, R8, R11)."""
+
+from __future__ import annotations
+
+import pytest
+from tests.replication.seat import CONFIG, EPOCH, REPLICAS, Seat, entry
+
+from tocsin.cluster.group_config import Ballot, GroupConfig, Replica, next_epoch
+from tocsin.cluster.proposer import Proposer
+from tocsin.cluster.register_messages import Accept, Accepted, Prepare, Promise, Refuse
+from tocsin.replication.context import Unsafe
+from tocsin.replication.messages import Fence, Fenced, Fetch, Fetched
+from tocsin.replication.promotion import Phase, Promotion
+from tocsin.replication.roles import Trigger
+from tocsin.replication.rules import LogEnd
+
+ME, SECOND, THIRD = REPLICAS
+NEW_EPOCH = next_epoch(EPOCH, rank=0)
+
+
+class Candidate:
+    def __init__(self, *epochs: int) -> None:
+        self.seat = Seat(1, *epochs)
+        self.proposer = Proposer(1, 1, (1, 2, 3), 1.0)
+        self.machine = Promotion(self.seat.context, self.proposer, now=0.0)
+        ((receivers, prepare),) = self.seat.sent()
+        assert (receivers, type(prepare)) == ((1, 2, 3), Prepare)
+
+    def promised(self, config: GroupConfig = CONFIG, hint: int = 0) -> None:
+        for node in (1, 2):
+            voter = REPLICAS[node - 1]
+            self.machine.received(node, Promise(self.proposer.ballot, voter, Ballot(0, 0, 1), config, hint), 0.1)
+
+    def flush(self) -> None:
+        self.seat.flush()
+        self.machine.log_progress(0.2)
+
+    def fenced(self, replica: Replica, end: LogEnd) -> None:
+        self.machine.fenced(Fenced(self.machine.epoch, replica, end), 0.3)
+
+    def accepted(self) -> None:
+        for node in (1, 2):
+            self.machine.received(node, Accepted(self.proposer.ballot, REPLICAS[node - 1]), 0.5)
+
+
+def test_the_whole_way() -> None:
+    candidate = Candidate(EPOCH, EPOCH)
+    candidate.promised()
+    assert candidate.machine.phase is Phase.FENCING
+    assert candidate.seat.taken() == [], "nobody hears of the epoch before it is promised durably"
+    candidate.flush()
+    assert candidate.seat.sent() == [((2, 3), Fence(NEW_EPOCH))]
+    end = LogEnd(EPOCH, 2)
+    candidate.fenced(SECOND, end)
+    candidate.fenced(THIRD, end)
+    ((_, accept),) = candidate.seat.sent()
+    assert isinstance(accept, Accept)
+    assert accept.config == CONFIG.led_by(1, NEW_EPOCH, REPLICAS)
+    candidate.accepted()
+    assert candidate.machine.trigger is Trigger.CHOSEN
+
+
+def test_enough_are_fenced_and_the_others_get_a_moment() -> None:
+    candidate = Candidate(EPOCH)
+    candidate.promised()
+    candidate.flush()
+    candidate.fenced(SECOND, LogEnd(EPOCH, 1))
+    candidate.seat.taken()
+    assert candidate.machine.phase is Phase.FENCING
+    candidate.machine.tick(0.3 + candidate.seat.context.settings.fence_grace_seconds)
+    assert candidate.machine.config is not None
+    assert candidate.machine.config.in_sync == (ME, SECOND)
+
+
+def test_with_too_few_fenced_it_gives_up() -> None:
+    candidate = Candidate(EPOCH)
+    candidate.promised()
+    candidate.flush()
+    for _ in range(30):
+        if candidate.machine.trigger is not None:
+            break
+        candidate.machine.tick(candidate.machine.next_deadline())
+    assert candidate.machine.trigger is Trigger.GAVE_UP
+    assert candidate.seat.messages().count(Fence(NEW_EPOCH)) > 3, "those who were silent were asked again"
+
+
+def test_who_is_not_in_sync_is_never_promoted() -> None:
+    candidate = Candidate(EPOCH)
+    candidate.promised(CONFIG.with_in_sync([SECOND, THIRD]))
+    assert (candidate.machine.trigger, candidate.machine.unfit) == (Trigger.GAVE_UP, True)
+    assert candidate.seat.log.promised == EPOCH
+
+
+def test_another_store_of_an_in_sync_member_does_not_count() -> None:
+    candidate = Candidate(EPOCH)
+    candidate.promised()
+    candidate.flush()
+    candidate.fenced(Replica(2, 99), LogEnd(0, 0))
+    candidate.machine.tick(0.5)
+    assert candidate.machine.phase is Phase.FENCING
+
+
+def test_the_best_log_is_fetched_and_who_has_it_stays_in_sync() -> None:
+    candidate = Candidate(EPOCH, EPOCH, EPOCH)
+    candidate.promised()
+    candidate.flush()
+    candidate.seat.taken()
+    candidate.fenced(SECOND, LogEnd(EPOCH + 1, 3))
+    candidate.fenced(THIRD, LogEnd(EPOCH, 3))
+    assert candidate.seat.sent() == [((2,), Fetch(NEW_EPOCH, 4, EPOCH))]
+    entries = (entry(EPOCH + 1),)
+    candidate.machine.fetched(2, Fetched(NEW_EPOCH, 3, EPOCH, 0, 0, entries), 0.4)
+    assert candidate.machine.phase is Phase.ADOPTING, "it must be on disk first"
+    candidate.flush()
+    assert candidate.seat.epochs() == [EPOCH, EPOCH, EPOCH + 1]
+    assert candidate.machine.config is not None
+    assert candidate.machine.config.in_sync == (ME, SECOND)
+
+
+def test_too_far_behind_to_adopt_lets_others_go_first() -> None:
+    candidate = Candidate(EPOCH)
+    candidate.promised()
+    candidate.flush()
+    candidate.fenced(SECOND, LogEnd(EPOCH, 50))
+    candidate.fenced(THIRD, LogEnd(EPOCH, 50))
+    candidate.machine.fetched(2, Fetched(NEW_EPOCH, 40, 0, 0, 40, ()), 0.4)
+    assert (candidate.machine.trigger, candidate.machine.unfit) == (Trigger.GAVE_UP, True)
+
+
+def test_a_commit_beyond_the_best_log_is_an_alarm() -> None:
+    candidate = Candidate(EPOCH)
+    candidate.promised(hint=2)
+    candidate.flush()
+    candidate.fenced(SECOND, LogEnd(EPOCH, 1))
+    with pytest.raises(Unsafe, match="record 2 was committed"):
+        candidate.fenced(THIRD, LogEnd(EPOCH, 1))
+
+
+def test_who_promised_more_meanwhile_is_not_primary() -> None:
+    candidate = Candidate()
+    candidate.promised()
+    candidate.flush()
+    for replica in (SECOND, THIRD):
+        candidate.fenced(replica, LogEnd(0, 0))
+    candidate.seat.log.promise(NEW_EPOCH + 100)
+    candidate.accepted()
+    assert candidate.machine.trigger is Trigger.GAVE_UP
+
+
+def test_refused_because_of_a_lease() -> None:
+    candidate = Candidate()
+    for node in (2, 3):
+        candidate.machine.received(node, Refuse(candidate.proposer.ballot, Ballot(0, 0, 0), 0.8), 0.1)
+    assert (candidate.machine.trigger, candidate.machine.wait) == (Trigger.GAVE_UP, 0.8)
