@@ -25,6 +25,7 @@ class Seat:
     def __init__(self, node: int = 1, *epochs: int, settings: GroupSettings = SETTINGS) -> None:
         """With a durable log whose records have these epochs."""
         self.log = MemoryLog(node * 10)
+        self.log.promise(max(epochs, default=0))
         for number, epoch in enumerate(epochs, start=1):
             self.log.append(entry(epoch, number))
         self.flush()

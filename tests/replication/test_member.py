@@ -10,6 +10,7 @@ from tests.replication.seat import CONFIG, EPOCH, REPLICAS, SETTINGS, Seat, entr
 from tocsin.cluster.group_config import Ballot, Replica
 from tocsin.cluster.register_events import Received
 from tocsin.cluster.register_messages import Accept, Accepted, Heartbeat, Prepare, Promise
+from tocsin.replication.catch_up import whole_digest
 from tocsin.replication.data_pool import digest_of
 from tocsin.replication.events import (
     Alarm,
@@ -212,8 +213,6 @@ def test_while_a_snapshot_is_installed_nothing_else_touches_the_log() -> None:
     table.tell(2, beat(64, last=50))
     table.tell(2, Fetched(64, 40, 0, 50, 40, ()))
     assert table.member.role is Role.CATCHING_UP
-    from tocsin.replication.catch_up import whole_digest
-
     whole = whole_digest([digest_of(b"all")])
     source = 3
     table.tell(source, SnapshotChunk(45, 64, 0, 1, digest_of(b"all"), whole, b"all"))

@@ -16,6 +16,7 @@ from tocsin.replication.serving import Serving
 
 
 def puller(seat: Seat, epoch: int = 128) -> LogPuller:
+    seat.log.promise(epoch)
     return LogPuller(seat.context, epoch, source=2)
 
 
@@ -111,7 +112,7 @@ def test_any_log_becomes_the_source_step_by_step(common: list[int], own: list[in
     one primary, so behind the place where they part they share no epoch.
     """
     seat, source = Seat(1, *common, *own), Seat(2, *common, *other, 192)
-    source.log.promise(192)
+    seat.log.promise(192)
     serving = Serving(source.context)
     pull = LogPuller(seat.context, 192, source=2)
     for _ in range(12):

@@ -91,7 +91,7 @@ class JournalLog:
         return self._runs.end_of(epoch)
 
     def append(self, entry: Entry) -> int:
-        self.promised = max(self.promised, entry.epoch)
+        assert entry.epoch <= self.promised, "an epoch is promised before anything of it is stored"
         lsn = self._runs.append(entry.epoch)
         self._unsynced[lsn] = entry
         self._waiting.append(entry)
@@ -148,13 +148,10 @@ class JournalLog:
             last = min(result.last_lsn, self._uncut())
             for lsn in range(result.first_lsn, last + 1):
                 self._unsynced.pop(lsn, None)
-            if last >= result.first_lsn:
-                # A record of an epoch is as good as a promise of it.
-                self.durable_promise = max(self.durable_promise, self._runs.at(last))
         elif isinstance(result, WasCut):
             self._journal.was_cut(result)
         else:
-            self.durable_promise = max(self.durable_promise, result.epoch)
+            self.durable_promise = result.epoch
         self._feed()
 
     @property

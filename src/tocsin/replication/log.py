@@ -46,7 +46,7 @@ class GroupLog(Protocol):
 
     @property
     def promised(self) -> int:
-        """The epoch that was promised, and no record is of a later one."""
+        """The epoch that was promised; no record is of a later one."""
 
     @property
     def durable_promise(self) -> int: ...
@@ -60,7 +60,8 @@ class GroupLog(Protocol):
     def end_of_epoch(self, epoch: int) -> int:
         """The last LSN whose epoch is not above `epoch`."""
 
-    def append(self, entry: Entry) -> int: ...
+    def append(self, entry: Entry) -> int:
+        """Its epoch must have been promised before, so that the promise is durable before the record."""
 
     def cut(self, last_lsn: int) -> None:
         """Drop everything behind `last_lsn`: a suffix that was never committed."""

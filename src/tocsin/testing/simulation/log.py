@@ -75,8 +75,7 @@ class MemoryLog:
         self._now = self._disk.copy()
         self._pending: list[Operation] = []
         self.durable_lsn = self._disk.runs.last_lsn
-        # A record of an epoch proves that the epoch was accepted, should the crash have taken the promise.
-        self.promised = self.durable_promise = max(self._disk.promised, self._disk.runs.last_epoch)
+        self.promised = self.durable_promise = self._disk.promised
 
     # ---- the port
 
@@ -102,8 +101,8 @@ class MemoryLog:
         return self._now.runs.end_of(epoch)
 
     def append(self, entry: Entry) -> int:
+        assert entry.epoch <= self.promised, "an epoch is promised before anything of it is stored"
         self._do(entry)
-        self.promised = max(self.promised, entry.epoch)
         return self.last_lsn
 
     def cut(self, last_lsn: int) -> None:
@@ -139,7 +138,7 @@ class MemoryLog:
         del self._pending[:count]
         cuts = [operation.last_lsn for operation in self._pending if isinstance(operation, _Cut)]
         self.durable_lsn = min([self._disk.runs.last_lsn, *cuts])
-        self.durable_promise = max(self._disk.promised, self._disk.runs.last_epoch)
+        self.durable_promise = self._disk.promised
 
     def read(self, first: int, last: int) -> tuple[Entry, ...]:
         if first <= self.base_lsn or first > self.last_lsn:
