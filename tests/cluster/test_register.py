@@ -124,11 +124,9 @@ def test_nothing_happens_without_a_majority() -> None:
     exchange.send(11, change.start(lambda found: found.with_in_sync(found.in_sync), exchange.now))
     for _ in range(200):
         exchange.step(0.02)
-    assert change.busy
-    assert change.outcome is None
+    assert (change.busy, change.outcome) == (True, None)
     change.drop()
-    assert not change.busy
-    assert change.next_deadline() is None
+    assert (change.busy, change.next_deadline()) == (False, None)
 
 
 def test_pauses_double_up_to_a_bound_and_differ() -> None:

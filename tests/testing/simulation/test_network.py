@@ -56,9 +56,9 @@ def test_a_clogged_node_is_heard_later_in_any_order() -> None:
     wire.network.clog(1)
     assert wire.count(1, 2) == 0
     wire.network.release(1)
-    numbers = [message for *_, message in wire.arrived]
-    assert sorted(numbers, key=int) == list(range(200))
-    assert numbers != sorted(numbers, key=int)
+    numbers = [message for *_, message in wire.arrived if isinstance(message, int)]
+    assert sorted(numbers) == list(range(200))
+    assert numbers != sorted(numbers)
 
 
 def test_a_node_always_hears_itself() -> None:
