@@ -99,9 +99,9 @@ def test_control_a_writer_that_tries_again_confirms_what_is_lost(monkeypatch: py
     """With S3 broken the second attempt looks fine, until the power goes."""
     write = ActiveSegment.write
 
-    def careless(active: ActiveSegment, encoder: RecordEncoder) -> None:
+    def careless(active: ActiveSegment, encoder: RecordEncoder, *, sync: bool) -> None:
         try:
-            write(active, encoder)
+            write(active, encoder, sync=sync)
         except StorageFailed:
             active.file.sync()
             active.position, active.chain = encoder.position, encoder.chain

@@ -72,9 +72,7 @@ def import_snapshot(
     complete_import(files)
 
 
-def _stage_segments(
-    files: Files, identity: Identity, lsn: int, records: Sequence[Record], segment_bytes: int
-) -> int:
+def _stage_segments(files: Files, identity: Identity, lsn: int, records: Sequence[Record], segment_bytes: int) -> int:
     """Write the records into segments; there is always one, so that the journal has a place to go on."""
     count = begin = 0
     while begin < len(records) or count == 0:
