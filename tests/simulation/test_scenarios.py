@@ -52,6 +52,20 @@ def test_the_backup_dies() -> None:
     stage.finish()
 
 
+def test_a_destination_that_insists_on_two_copies_waits_for_them() -> None:
+    """R12: with `min_copies` 2 nothing is confirmed while one copy is all there can be."""
+    stage, primary, backup = settled()
+    stage.min_copies = 2
+    stage.member(backup).stop()
+    stage.run(4.0)
+    assert stage.in_sync() == [primary]
+    assert stage.progress(4.0) == 0
+    stage.member(backup).start()
+    assert stage.progress(4.0) > 10
+    assert set(stage.checkers.confirmed_copies.values()) == {2}
+    stage.finish()
+
+
 def test_the_witness_dies() -> None:
     stage, primary, _ = settled()
     epoch = stage.leader().member.epoch

@@ -16,7 +16,7 @@ from tocsin.testing.simulation.log import MemoryLog
 from tocsin.testing.simulation.run import SHAPES, Outcome, run_seed
 from tocsin.testing.simulation.world import Shape
 
-_JOURNAL_EVERY = 4
+_JOURNAL_EVERY = 5
 """Every so many seeds the logs are real journals on simulated disks."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
-from tocsin.cluster.register_messages import Accept, Heartbeat, Initialise, Prepare
+from tocsin.cluster.register_messages import Accept, Heartbeat, Initialise, Prepare, RegisterMessage
 from tocsin.cluster.vote import Vote, decode_vote, encode_vote
 from tocsin.cluster.voter import Voter, VoterEvent
 from tocsin.replication.messages import GroupMessage
@@ -77,6 +77,12 @@ class VoterNode(SimulatedNode):
     def receive(self, sender: int, message: object) -> None:
         if isinstance(message, VOTER_MESSAGES):
             self._vote(Received(sender, message))
+
+    def initialise(self, message: RegisterMessage) -> None:
+        for effect in self.voter.handle(Received(0, message), self.now()):
+            if isinstance(effect, SaveVote):
+                self._keep(effect.vote)
+                self.voter.handle(VoteSaved(effect.number), self.now())
 
     def _vote(self, event: VoterEvent) -> None:
         for effect in self.voter.handle(event, self.now()):

@@ -97,14 +97,16 @@ class World:
             node.clock = DriftingClock(1000.0 * self.random.random(), rate)
 
     def start(self) -> None:
-        """All nodes begin, and the register gets its first value, once."""
+        """All nodes begin, and the register gets its first value, once. Whoever does that waits until it is
+        durable everywhere, so no fault strikes before.
+        """
         for node in self.nodes.values():
             node.start()
         replicas = [Replica(node.node, node.log.store) for node in self.members]
         config = first_config(replicas, [voter.voter.replica for voter in self.voters], self._copies)
         first = initialise(config)
-        for receiver in first.receivers:
-            self._arrive(0.0, 0, receiver, first.message)
+        for voter in self.voters:
+            voter.initialise(first.message)
 
     # ---- time
 
