@@ -31,6 +31,10 @@ class OpenProducer:
     producer: int
     destination: Destination
     connection: bytes
+    epoch: int = 0
+    """Of the session: rises each time its client comes back, so that what a former client manager says late is seen."""
+    incarnation: int = 0
+    """Of the destination, as the directory of names gave it; 0: there is no directory."""
 
 
 @dataclass(slots=True)
@@ -69,6 +73,8 @@ class OpenConsumer:
     bytes: int = 0
     held: list[Range] | None = None
     """On resume: what the client has received and not settled. None: a new consumer."""
+    epoch: int = 0
+    incarnation: int = 0
 
     @property
     def key(self) -> ConsumerKey:
@@ -99,6 +105,7 @@ class PauseSession:
     """The session's connection broke: keep its locks, deliver nothing, until it resumes or is closed."""
 
     session: bytes
+    epoch: int = 0
 
 
 @dataclass(slots=True)
@@ -108,6 +115,7 @@ class CloseSession:
     request: int
     session: bytes
     counted: bool
+    epoch: int = 0
 
 
 @dataclass(slots=True)

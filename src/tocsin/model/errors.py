@@ -4,6 +4,7 @@ TocsinError
 ├── IllegalState                  an operation at the wrong time or on a closed object
 ├── InvalidClientId               client id in use, malformed, or set too late
 ├── InvalidDestination            unknown kind, bad or reserved name, destination gone
+│   └── StaleName                 the name means a newer destination now: look it up again
 ├── InvalidSelector               selector syntax, with the position
 ├── SecurityFailure               login refused or action not allowed
 │   ├── AuthenticationFailed
@@ -52,6 +53,10 @@ class InvalidClientId(TocsinError):
 
 class InvalidDestination(TocsinError):
     code = 4
+
+
+class StaleName(InvalidDestination):
+    code = 30
 
 
 class InvalidSelector(TocsinError):
