@@ -35,7 +35,7 @@ def destination_section(state: DestinationState, lsn: int) -> Section:
     """The durable state of a destination; non-durable subscriptions are left out, as after a restart."""
     log = state.log
     rows: dict[str, Any] = {name: getattr(log, name).tobytes() for name in _ROW_ARRAYS if name != "needed"}
-    rows["needed"] = _durable_needs(state).tobytes()
+    rows["needed"] = durable_needs(state).tobytes()
     rows |= {name: bytes(getattr(log, name)) for name in _ROW_BYTES}
     rows |= {"base": log.base, "next_offset": log.next_offset}
     fields: dict[str, Any] = {
@@ -47,7 +47,7 @@ def destination_section(state: DestinationState, lsn: int) -> Section:
     return Section(f"destination {state.id}", Lsn(lsn), encode_value(fields, SNAPSHOT_ITEMS_MAX))
 
 
-def _durable_needs(state: DestinationState) -> array[int]:
+def durable_needs(state: DestinationState) -> array[int]:
     """How many durable views need each row: what `needed` will be when the others are gone."""
     volatile = [view for view in state.views.values() if not view.durable]
     if not volatile:
@@ -63,16 +63,7 @@ def _durable_needs(state: DestinationState) -> array[int]:
 
 
 def _view_fields(state: DestinationState, view: View) -> dict[str, Any]:
-    attempts = array("Q")
-    for entry in [*view.ready, *(each for _, each in view.later)]:
-        if entry.attempts:
-            attempts.extend((entry.start, entry.end, entry.attempts))
-    for lock in view.locks:
-        if lock.count > 1:
-            attempts.extend((lock.start, lock.end, lock.count - 1))
-    for removal in state.removals:
-        if removal.view is view and removal.attempts:
-            attempts.extend((removal.start, removal.end, removal.attempts))
+    attempts = array("Q", [number for each in attempts_of(state, view) for number in each])
     known = view.subscription
     return {
         "id": view.id, "start": view.start, "born": view.born, "filtered_from": view.filtered_from,
@@ -83,6 +74,21 @@ def _view_fields(state: DestinationState, view: View) -> dict[str, Any]:
             "selector": known.selector, "no_local": known.no_local,
         },
     }  # fmt: skip
+
+
+def attempts_of(state: DestinationState, view: View) -> list[tuple[int, int, int]]:
+    """(start, end, recorded attempts) of messages whose delivery has failed before, wherever they are now."""
+    found = [
+        (entry.start, entry.end, entry.attempts)
+        for entry in [*view.ready, *(each for _, each in view.later)]
+        if entry.attempts
+    ]
+    found += [(lock.start, lock.end, lock.count - 1) for lock in view.locks if lock.count > 1]
+    return found + [
+        (removal.start, removal.end, removal.attempts)
+        for removal in state.removals
+        if removal.view is view and removal.attempts
+    ]
 
 
 def _producer_fields(state: DestinationState) -> dict[str, bytes]:
