@@ -27,5 +27,6 @@ cache           recently stored blocks; the others are read from the journal
 records         what is written to the journal, and its bytes
 recovery        state from snapshot and records
 snapshots       state to snapshot sections
+state_hash      one hash for all that records describe, to compare members
 selector        the JMS selector language
 """
