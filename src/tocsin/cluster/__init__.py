@@ -1,6 +1,10 @@
 """What managers say to each other over the bus, and the register that names the primary of a group.
 
 commands           the commands of a client manager to a message manager group, and the answers
+command_codec      the bytes of the commands
+reply_codec        the bytes of the answers
+envelope           everything that crosses the bus: groups' messages, commands, answers, status of members
+slots              which group keeps a name
 register           the register: compare and set on a value that a majority keeps
 group_config       the value: epoch, primary, in-sync set, voters
 voter              keeps the value and grants leases

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from typing import Any
 
 from tocsin.model.errors import ProtocolError
 from tocsin.runtime.ports import Buffer
 
 _U8, _U16, _U32, _U64 = (struct.Struct(layout) for layout in ("<B", "<H", "<I", "<Q"))
 _F64 = struct.Struct("<d")
+_NO_TEXT = 0xFFFF
 
 
 class Packer:
@@ -49,6 +51,21 @@ class Packer:
         kept = list(pieces)
         self.u32(sum(map(len, kept)))
         self.parts.extend(kept)
+
+    def record(self, layout: struct.Struct, *values: Any) -> None:
+        """Several fields of a fixed layout at once, for what is packed often."""
+        self.parts.append(layout.pack(*values))
+
+    def text(self, text: str | None) -> None:
+        """A short text, u16 length and UTF-8; 0xFFFF in place of the length says that there is none."""
+        if text is None:
+            self.u16(_NO_TEXT)
+            return
+        encoded = text.encode("utf-8", "replace")
+        if len(encoded) >= _NO_TEXT:
+            raise ProtocolError(f"A text of {len(encoded)} bytes is too long for a message between managers.")
+        self.u16(len(encoded))
+        self.parts.append(encoded)
 
     def joined(self) -> bytes:
         return b"".join(self.parts)
@@ -96,12 +113,37 @@ class Unpacker:
         return value
 
     def fixed(self, length: int) -> bytes:
-        end = self._at + length
+        return bytes(self.view(length))
+
+    def view(self, length: int) -> memoryview:
+        """So many bytes as a window into the message, which stays in memory as long as the window does."""
+        start, end = self._at, self._at + length
         if end > len(self._data):
             raise ProtocolError(f"A group message ends at byte {len(self._data)}, in the middle of a field.")
-        data = bytes(self._data[self._at : end])
         self._at = end
-        return data
+        return self._data[start:end]
+
+    def record(self, layout: struct.Struct) -> tuple[Any, ...]:
+        return layout.unpack(self.view(layout.size))
+
+    def optional_text(self) -> str | None:
+        length = self.u16()
+        if length == _NO_TEXT:
+            return None
+        try:
+            return str(self.view(length), "utf-8")
+        except UnicodeDecodeError:
+            raise ProtocolError("A text in a group message is not valid UTF-8.") from None
+
+    def text(self) -> str:
+        text = self.optional_text()
+        if text is None:
+            raise ProtocolError("A group message lacks a text that it must have.")
+        return text
+
+    def rest(self) -> memoryview:
+        """Everything up to the end."""
+        return self.view(len(self._data) - self._at)
 
     def sized(self, most: int) -> bytes:
         length = self.u32()

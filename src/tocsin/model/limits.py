@@ -202,6 +202,15 @@ REQUESTS_SERVED_MAX = 64
 """Reads of the log for other members that may be under way."""
 GROUP_LEASE_SECONDS = 1.5
 
+# Between client managers and groups.
+COMMANDS_PER_MESSAGE_MAX = 1_024
+"""Commands or answers in one message of the bus."""
+ERROR_TEXT_BYTES_MAX = 4 * KIB
+HELD_RANGES_MAX = PREFETCH_MAX
+"""Ranges that a consumer holds when it resumes: at worst each message it was sent is one by itself."""
+NAME_SLOTS = 1_024
+GROUPS_MAX = BUS_CHANNELS_MAX
+
 # Times.
 HEARTBEAT_SECONDS = 10.0
 HEARTBEAT_SECONDS_MIN = 0.1
@@ -248,6 +257,9 @@ assert RECORD_BYTES_MAX < SEGMENT_BYTES_DEFAULT // 2, "a largest record must fit
 assert RECORD_BYTES_MAX + 4 * KIB < BUS_MESSAGE_BYTES_MAX, "a FETCHED with a largest record must fit the bus"
 assert FETCH_BYTES_MAX + 16 * FETCH_ENTRIES_MAX < BUS_MESSAGE_BYTES_MAX
 assert BLOCK_BYTES_MAX < DATA_POOL_BYTES, "a largest block may wait for its ORDER"
+assert COMMANDS_PER_MESSAGE_MAX < 1 << 16 and ERROR_TEXT_BYTES_MAX < 1 << 16, "both are counted by a u16"
+assert 16 * HELD_RANGES_MAX + 128 * KIB < BUS_MESSAGE_BYTES_MAX, "a consumer that resumes must fit the bus"
+assert GROUPS_MAX <= NAME_SLOTS, "each group keeps some names"
 assert ACKNOWLEDGE_WITHIN_SECONDS < SESSION_GRACE_SECONDS < LEASE_SECONDS < PRODUCER_SILENCE_SECONDS
 assert BUS_DATAGRAM_BYTES_MIN < BUS_DATAGRAM_BYTES_MAX <= BUS_BURST_BYTES_MAX < 1 << 16, "what UDP over IPv4 carries"
 assert BUS_MEMBERS_MAX * 6 + 256 < BUS_DATAGRAM_BYTES_MIN, "a heartbeat with all members is one datagram"
