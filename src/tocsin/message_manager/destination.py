@@ -252,10 +252,10 @@ class DestinationState:
 
     # ---- helpers over all views
 
-    def forget_volatile(self) -> None:
+    def forget_volatile(self, ledger: Ledger | None = None) -> None:
         """After a restart: non-persistent messages are gone (J84), and non-durable subscriptions with them."""
         for view in [view for view in self.views.values() if not view.durable]:
-            self.apply_unsubscribe(view, None)
+            self.apply_unsubscribe(view, ledger)
         log = self.log
         # Noted before: finishing trims rows, and with them their numbers.
         spans = [log.span(log.base + index) for index, flags in enumerate(log.flags) if flags & VOLATILE]
@@ -263,7 +263,7 @@ class DestinationState:
             for view in self.views.values():
                 view.drop_set_aside(start, end)
                 for low, high in view.finished.missing(start, end):
-                    self.apply_finish(view, low, high, None)
+                    self.apply_finish(view, low, high, ledger)
 
     def ready_messages(self, view: View) -> int:
         """Messages that the view still has, delivered or not."""

@@ -8,15 +8,41 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from tocsin.cluster.commands import Reply
-from tocsin.journal.journal import Journal
 from tocsin.message_manager.cache import BlockCache
 from tocsin.message_manager.records import RecordKind
 from tocsin.model.batch import Block
 from tocsin.model.identity import Lsn
 from tocsin.model.limits import READ_AHEAD_BYTES
 from tocsin.model.values import Bytes
+
+
+class Records(Protocol):
+    """What a ledger needs of its journal, or of a group that stands in for one."""
+
+    @property
+    def last_lsn(self) -> Lsn: ...
+
+    @property
+    def durable_lsn(self) -> Lsn:
+        """Up to here nothing is ever lost."""
+
+    @property
+    def full(self) -> bool: ...
+
+    @property
+    def pending_limit(self) -> int: ...
+
+    @property
+    def record_limit(self) -> int: ...
+
+    def append(self, kind: int, parts: Sequence[Bytes], *, live: bool) -> Lsn: ...
+
+    def pending_bytes(self) -> int: ...
+
+    def release(self, lsn: Lsn) -> None: ...
 
 
 @dataclass(slots=True)
@@ -42,7 +68,7 @@ class Ledger:
         "read_ahead_bytes", "reads",
     )  # fmt: skip
 
-    def __init__(self, journal: Journal, cache_bytes: int) -> None:
+    def __init__(self, journal: Records, cache_bytes: int) -> None:
         self.journal = journal
         self.cache = BlockCache(cache_bytes)
         self.committed = int(journal.durable_lsn)

@@ -30,14 +30,13 @@ from tocsin.cluster.commands import (
     SettledTo,
     SettleMessages,
 )  # fmt: skip
-from tocsin.journal.journal import Journal
 from tocsin.message_manager.administration import Administration
 from tocsin.message_manager.agenda import Agenda
 from tocsin.message_manager.attaching import Attachment, attach, claim_held, detach, resume
 from tocsin.message_manager.destination import DestinationState, Options
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.dispatch import Step, dispatch
-from tocsin.message_manager.ledger import DropStream, Ledger, ReadBlocks
+from tocsin.message_manager.ledger import DropStream, Ledger, ReadBlocks, Records
 from tocsin.message_manager.readers import serve_readers
 from tocsin.message_manager.records import RecordKind, stored_block, write_map, write_reserve
 from tocsin.message_manager.refusing import refusal
@@ -82,7 +81,7 @@ class _Countdown:
 class MessageManager:
     """One member of a message manager group."""
 
-    def __init__(self, journal: Journal, settings: Settings) -> None:
+    def __init__(self, journal: Records, settings: Settings) -> None:
         self.settings = settings
         self.ledger = Ledger(journal, settings.cache_bytes)
         self.directory = Directory(settings.defaults)

@@ -2,6 +2,9 @@
 
 Each section of a snapshot has its own LSN; a record counts for a destination only when it is younger than that. Records
 are applied by the same methods that applied them when they were written.
+
+A server that comes up reads all of it, then calls `finish`. A backup never ends: it loads, says `locate`, and follows
+the records of its group; with a ledger, what nobody needs any more is released as it goes.
 """
 
 from __future__ import annotations
@@ -37,7 +40,10 @@ class Recovery:
 
     def __init__(self, directory: Directory, now: float) -> None:
         self._directory = directory
-        self._now = now
+        self.now = now
+        """For what is noted about producers."""
+        self.ledger: Ledger | None = None
+        """Who follows a group sets it once the snapshot is loaded."""
         self._orphans: list[int] = []
         self._kinds: dict[int, Callable[[int, Bytes], None]] = {
             RecordKind.CREATE: self._create,
@@ -59,7 +65,7 @@ class Recovery:
             if section.name == DIRECTORY:
                 load_directory(self._directory, section)
             else:
-                load_destination(self._directory, section, self._now)
+                load_destination(self._directory, section, self.now)
 
     def apply(self, lsn: int, kind: int, payload: Bytes) -> None:
         handler = self._kinds.get(kind)
@@ -69,14 +75,17 @@ class Recovery:
 
     def finish(self, stream_ends: dict[int, int]) -> array[int]:
         """Drops what no restart survives; returns the LSNs whose blocks are still needed from the journal."""
+        for state in self._directory:
+            state.forget_volatile()
+        self.show_all()
+        return self.locate(stream_ends)
+
+    def locate(self, stream_ends: dict[int, int]) -> array[int]:
+        """Notes how far topics have files of their own; returns the LSNs whose blocks are needed from the journal."""
         live = array("Q")
         self._orphans = [stream for stream in stream_ends if stream not in self._directory.by_id]
         for state in self._directory:
             state.stream_end = stream_ends.get(state.id, 0)
-            state.forget_volatile()
-            state.visible_end = state.recovered_end = state.log.next_offset
-            for view in state.views.values():
-                _bury_overdue(state, view)
             retained = state.options.retained
             log = state.log
             for index, lsn in enumerate(log.lsns):
@@ -85,10 +94,28 @@ class Recovery:
             live.extend(batch.lsn for batch in state.delayed.all())
         return live
 
-    def drop_temporary(self, ledger: Ledger) -> None:
-        """Temporary destinations died with their connections; files of deleted topics may have outlived them."""
+    def show_all(self) -> None:
+        """All that was applied may be seen: somebody will serve this state."""
+        for state in self._directory:
+            state.visible_end = state.recovered_end = state.log.next_offset
+            for view in state.views.values():
+                _bury_overdue(state, view)
+
+    def begin_epoch(self, lsn: int) -> None:
+        """Another member serves from this record on: non-persistent messages are gone, for everybody alike."""
+        for state in self._directory:
+            if lsn > state.lsn:
+                state.forget_volatile(self.ledger)
+
+    def drop_orphans(self, ledger: Ledger) -> None:
+        """Files of deleted topics may have outlived them."""
         for stream in self._orphans:
             ledger.drop_stream(DropStream(stream, None), 0)
+        self._orphans = []
+
+    def drop_temporary(self, ledger: Ledger) -> None:
+        """Temporary destinations died with their connections."""
+        self.drop_orphans(ledger)
         for state in self._directory:
             if state.connection is not None:
                 self._directory.delete(state, ledger)
@@ -106,7 +133,7 @@ class Recovery:
             self._directory.apply_create(fields, lsn)
 
     def _delete(self, lsn: int, payload: Bytes) -> None:
-        self._directory.apply_delete(read_map(payload)["id"], max(lsn, self._directory.lsn), None)
+        self._directory.apply_delete(read_map(payload)["id"], max(lsn, self._directory.lsn), self.ledger)
 
     def _publish(self, lsn: int, payload: Bytes) -> None:
         stored = read_stored(payload)
@@ -116,7 +143,11 @@ class Recovery:
             delayed = stored.first_offset == DELAYED
             if not delayed:
                 _check_offset(state, stored.first_offset, lsn)
-            state.apply_publish(lsn, block, delayed, stored.append_time, self._now, read_left_out(stored))
+            state.apply_publish(lsn, block, delayed, stored.append_time, self.now, read_left_out(stored))
+            if self.ledger is not None:
+                self.ledger.keep(lsn, block)
+                if not delayed:
+                    self._release_unneeded(state, lsn, stored.first_offset)
 
     def _due(self, lsn: int, payload: Bytes) -> None:
         destination, sent, first_offset, append_time = read_due(payload)
@@ -128,6 +159,14 @@ class Recovery:
         if batch is None:
             raise JournalDamaged(f"Record {lsn} is about a delayed batch of {state.address} that is not there.")
         state.apply_due(batch, lsn, append_time)
+        self._release_unneeded(state, batch.lsn, first_offset)
+
+    def _release_unneeded(self, state: DestinationState, lsn: int, first_offset: int) -> None:
+        """The row that was just added may be one that nobody wants."""
+        log = state.log
+        unneeded = log.first_offset > first_offset or not log.needed[-1]
+        if self.ledger is not None and unneeded and not state.options.retained:
+            self.ledger.release(lsn)
 
     def _finish(self, lsn: int, payload: Bytes) -> None:
         self._finish_ranges(lsn, read_ranges(payload))
@@ -139,7 +178,7 @@ class Recovery:
             state.lsn = lsn
             for start, end in record.ranges:
                 view.drop_set_aside(start, end)
-                state.apply_finish(view, start, end, None)
+                state.apply_finish(view, start, end, self.ledger)
 
     def _attempt(self, lsn: int, payload: Bytes) -> None:
         record = read_ranges(payload)
@@ -174,7 +213,7 @@ class Recovery:
         state = self._young(fields["destination"], lsn)
         if state is not None and fields["view"] in state.views:
             state.lsn = lsn
-            apply_unsubscribe(self._directory, state, state.views[fields["view"]], None)
+            apply_unsubscribe(self._directory, state, state.views[fields["view"]], self.ledger)
 
     def _move(self, lsn: int, payload: Bytes) -> None:
         stored = read_stored(payload)
@@ -182,6 +221,7 @@ class Recovery:
         if target is not None:
             _check_offset(target, stored.first_offset, lsn)
             target.apply_store(lsn, Block(stored.block), False, stored.append_time)
+            self._release_unneeded(target, lsn, stored.first_offset)
         self._finish_ranges(lsn, read_ranges(stored.extra))
 
     def _forget(self, lsn: int, payload: Bytes) -> None:
@@ -196,7 +236,9 @@ class Recovery:
         state = self._young(fields["destination"], lsn)
         if state is not None:
             state.lsn = lsn
-            state.apply_trim(fields["before"], None)
+            state.apply_trim(fields["before"], self.ledger)
+            if self.ledger is not None:
+                self.ledger.drop_stream(DropStream(state.id, fields["before"]), lsn)
 
 
 def _check_offset(state: DestinationState, offset: int, lsn: int) -> None:

@@ -3,7 +3,9 @@
 config           all settings of one server, from defaults, a file and the command line
 setting_checks   what a setting may hold
 broker           a client manager and a message manager joined by a bus: a server without sockets
-storage          the journal's jobs, cold reads, upkeep; snapshot_run takes snapshots
+storage          the journal's jobs; snapshot_run takes snapshots
+block_reads      cold reads
+upkeep           compaction, and retained topics' own files
 workers          who does disk work; threads does it in threads
 identity_files   boot counter and secret
 service          a broker with sockets, threads and timers, on a loop
