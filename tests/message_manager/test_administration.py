@@ -310,7 +310,7 @@ def test_a_purge_of_cold_messages_reads_none_of_them() -> None:
     producer = client.session().producer("queue:orders")
     for _ in range(20):
         producer.send("x")
-    driver.storage._read = lambda wanted: pytest.fail(f"{wanted} is not to be read")  # type: ignore[method-assign]
+    driver.storage._reads.begin = lambda wanted: pytest.fail(f"{wanted} is not to be read")  # type: ignore[method-assign]
     assert client.request("destination.purge", destination="queue:orders")["messages"] == 20
 
 

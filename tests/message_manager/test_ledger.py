@@ -55,7 +55,9 @@ def test_no_more_is_read_ahead_than_the_cache_can_hold() -> None:
 def test_there_is_room_until_the_journal_has_its_fill() -> None:
     it = ledger()
     assert it.has_room
-    it.journal.resume(Lsn(0), full=False, snapshots=[])
-    it.journal.pending_limit = 100
-    it.journal.append(1, [b"x" * 90], live=False)
+    journal = it.journal
+    assert isinstance(journal, Journal)
+    journal.resume(Lsn(0), full=False, snapshots=[])
+    journal.pending_limit = 100
+    journal.append(1, [b"x" * 90], live=False)
     assert not it.has_room
