@@ -1,6 +1,8 @@
 """Client connections and sessions: what a client manager holds. It stores nothing that must survive it.
 
 machine      bytes and frames of clients in, frames and commands out; the one name that other packages import
+desk         what the parts share: who is here, what is awaited, what is to be sent
+answers      answers of message managers on their way to clients
 registry     who is here: connections, client ids, sessions
 connection   one client connection
 greeting     from the first frame to WELCOME

@@ -15,6 +15,7 @@ class Phase(Enum):
 
     HELLO = "the client's first frame"
     LOGIN = "the client's proof"
+    CLAIMING = "the cluster's word on its client id"
     OPEN = "anything"
     AWAY = "the client to come back"
 

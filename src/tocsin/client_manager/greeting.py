@@ -22,6 +22,10 @@ class Greeted:
     """The connection that the client had before; this side had not noticed its end."""
     gone: ConnectionState | None = None
     """One that is away and had the client id that this one claims."""
+    claims: bool = False
+    """It has got a client id that it did not have before."""
+    known: bool = False
+    """What the client had before was here."""
 
 
 @dataclass(slots=True)
@@ -69,6 +73,7 @@ class Greeter:
         wish = greeting.get("heartbeat")
         heartbeat = float(wish) if isinstance(wish, (int, float)) else self.heartbeat
         state.heartbeat = min(max(HEARTBEAT_SECONDS_MIN, heartbeat), self.heartbeat)
+        former_id = state.client_id
         gone = self._take_client_id(state, greeting.get("client_id"))
         fields: dict[str, Any] = {
             "connection": state.identity, "token": self.login.token(state.identity, user),
@@ -78,8 +83,9 @@ class Greeter:
         if final is not None:
             fields["sasl"] = final
         state.reader.logged_in()
-        half_open = former if former is not None and former.phase is Phase.OPEN else None
-        return Greeted(control(FrameType.WELCOME, 0, fields), half_open, gone)
+        half_open = former if former is not None and former.phase in (Phase.OPEN, Phase.CLAIMING) else None
+        claims = state.client_id not in (None, former_id)
+        return Greeted(control(FrameType.WELCOME, 0, fields), half_open, gone, claims, former is not None)
 
     def _take_client_id(self, state: ConnectionState, client_id: object) -> ConnectionState | None:
         if client_id is None or state.client_id is not None:
@@ -103,5 +109,6 @@ class Greeter:
         if former is None:
             return None  # The server restarted: the sessions are opened anew under their old ids.
         state.sessions = former.sessions
-        state.client_id = former.client_id
+        if former.phase is not Phase.CLAIMING:
+            state.client_id = former.client_id
         return former

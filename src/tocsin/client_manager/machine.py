@@ -1,7 +1,7 @@
 """The client manager: bytes of clients in, frames to clients and commands to message managers out.
 
 It is driven from outside: `connected`, `received`, `disconnected`, `answered`, `tick`; it collects what is to be sent
-in `out`, `commands` and `closing`. It does no I/O and reads no clock.
+for `take_out`, `take_commands` and `take_closing`. It does no I/O and reads no clock.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocsin.client_manager.access import Action, authorize
+from tocsin.client_manager.answers import Answers
 from tocsin.client_manager.connection import ConnectionState, Phase
+from tocsin.client_manager.desk import Desk
 from tocsin.client_manager.greeting import Greeted, Greeter
 from tocsin.client_manager.login import Identities, Login, session_id
-from tocsin.client_manager.publishing import confirm, refused, take_block
-from tocsin.client_manager.registry import Registry
+from tocsin.client_manager.publishing import take_block
 from tocsin.client_manager.requests import (
     ADMINISTRATION,
     Awaited,
@@ -26,25 +27,21 @@ from tocsin.client_manager.requests import (
     number,
     open_consumer,
 )  # fmt: skip
-from tocsin.client_manager.session import ProducerState, SessionState, window_for
+from tocsin.client_manager.session import SessionState
 from tocsin.cluster.commands import (
+    Administer,
     Answer,
     CloseConnection,
     CloseConsumer,
     CloseProducer,
     CloseSession,
     Command,
-    ConsumerEnded,
-    Delivery,
     Failed,
     GrantCredit,
-    NotStored,
     OpenProducer,
     PauseSession,
     Reply,
-    SettledTo,
     SettleMessages,
-    Stored,
 )  # fmt: skip
 from tocsin.model.errors import (
     AuthenticationFailed,
@@ -66,17 +63,12 @@ from tocsin.model.limits import (
 )  # fmt: skip
 from tocsin.model.values import Bytes
 from tocsin.wire.frames import (
-    Deliver,
     Frame,
     FrameType,
-    Settled,
     control,
     read_credit,
     read_settle,
     signal,
-    write_confirm,
-    write_deliver,
-    write_settled,
 )  # fmt: skip
 
 
@@ -87,22 +79,23 @@ class Settings:
     heartbeat: float = HEARTBEAT_SECONDS
     grace: float = SESSION_GRACE_SECONDS
     login: float = LOGIN_SECONDS_MAX
+    clustered: bool = False
+    """There are other client managers: what must be unique is agreed on with the groups."""
 
 
 class ClientManager:
     def __init__(self, settings: Settings, login: Login, identities: Identities) -> None:
         self._settings = settings
-        self._registry = Registry()
+        self._desk = Desk()
+        self._registry = self._desk.registry
+        self._awaited = self._desk.awaited
         self._greeter = Greeter(
             login, identities, self._registry, settings.product, settings.heartbeat, settings.message_bytes_max
         )
-        self._awaited: dict[int, Awaited] = {}
-        self._requests = 0
+        self._answers = Answers(self._desk, self._claimed)
         self._temporaries = 0
-        self._touched: set[bytes] = set()
-        self.out: list[tuple[int, list[Bytes]]] = []
-        self.commands: list[Command] = []
-        self.closing: list[int] = []
+        # What the request cluster.status is answered with.
+        self.status: Callable[[], dict[str, Any]] = dict
         self._requests_table: dict[str, Callable[[ConnectionState, Frame, dict[str, Any]], None]] = {
             "session.open": self._open_session,
             "session.close": self._close_session,
@@ -112,6 +105,7 @@ class ClientManager:
             "consumer.close": self._close_consumer,
             "temporary.create": self._create_temporary,
             "client_id.set": self._set_client_id,
+            "cluster.status": self._cluster_status,
         }
 
     # ---- events of the transport
@@ -138,28 +132,33 @@ class ClientManager:
     def disconnected(self, connection: int, now: float) -> None:
         """The transport is gone. Sessions stay for the grace time, in case the client comes back."""
         state = self._registry.connections.pop(connection, None)
-        if state is None or state.phase is not Phase.OPEN:
+        if state is None or state.phase not in (Phase.OPEN, Phase.CLAIMING):
             return
         state.phase = Phase.AWAY
         state.opened = now
         for session in state.sessions.values():
             session.connection = -1
-            self.commands.append(PauseSession(session.id))
+            self._desk.commands.append(PauseSession(session.id, session.epoch))
         if not state.sessions and self._registry.known.get(state.identity) is state:
-            self.commands.append(CloseConnection(state.identity))
-            self._registry.forget(state)
+            self._desk.commands.append(CloseConnection(state.identity))
+            self._forget(state)
 
     def tick(self, now: float) -> None:
         settings = self._settings
         for state in list(self._registry.connections.values()):
-            if state.phase is not Phase.OPEN:
+            if state.phase is Phase.CLAIMING:
+                if now - state.opened > settings.login:
+                    # The group that has the client id is silent; another server may hear it.
+                    self._desk.closing.append(state.number)
+                    self.disconnected(state.number, now)
+            elif state.phase is not Phase.OPEN:
                 if now - state.opened > settings.login:
                     self._end(state, 0, AuthenticationFailed(f"The login took longer than {settings.login:g} s."))
             elif now - state.heard > 2 * state.heartbeat:
-                self.closing.append(state.number)
+                self._desk.closing.append(state.number)
                 self.disconnected(state.number, now)
             elif now - state.spoke >= state.heartbeat:
-                self._send(state, [signal(FrameType.PING)], now)
+                self._desk.send(state, [signal(FrameType.PING)], now)
         for state in list(self._registry.known.values()):
             if state.phase is Phase.AWAY and now - state.opened > settings.grace:
                 self._close_all(state, counted=True)
@@ -169,107 +168,39 @@ class ClientManager:
         self._greeter.draining = True
         for state in list(self._registry.connections.values()):
             farewell = {"code": 0, "text": "The server is stopping."}
-            self.out.append((state.number, [control(FrameType.GOODBYE, 0, farewell)]))
+            self._desk.out.append((state.number, [control(FrameType.GOODBYE, 0, farewell)]))
 
     def flush(self, now: float) -> None:
-        """End of a turn: confirmations that piled up leave, one frame for each producer and consumer."""
-        for identity in self._touched:
-            session = self._registry.sessions.get(identity)
-            if session is None:
-                continue
-            state = self._registry.connections.get(session.connection)
-            if state is not None:
-                frames: list[Bytes] = [write_confirm(session.number, each) for each in session.confirms.values()]
-                frames += [
-                    write_settled(session.number, Settled(consumer, settled))
-                    for consumer, settled in session.settled.items()
-                ]
-                self._send(state, frames, now)
-            session.confirms.clear()
-            session.settled.clear()
-        self._touched.clear()
+        """End of a turn: confirmations that piled up leave."""
+        self._desk.flush(now)
 
-    # ---- answers of message managers
+    def take_commands(self) -> list[Command]:
+        commands, self._desk.commands = self._desk.commands, []
+        return commands
+
+    @property
+    def has_commands(self) -> bool:
+        return bool(self._desk.commands)
+
+    def take_out(self) -> list[tuple[int, list[Bytes]]]:
+        out, self._desk.out = self._desk.out, []
+        return out
+
+    def take_closing(self) -> list[int]:
+        closing, self._desk.closing = self._desk.closing, []
+        return closing
+
+    def next_request(self) -> int:
+        """A number for a request of somebody else's, that none of ours has."""
+        return self._desk.next_request()
+
+    def connections(self) -> list[bytes]:
+        """Identities of all connections, those whose client is away included."""
+        return list(self._registry.known)
 
     def answered(self, reply: Reply, now: float) -> None:
-        match reply:
-            case Stored():
-                session = self._registry.sessions.get(reply.session)
-                if session is not None:
-                    confirm(session, reply, self._registry.producers)
-                    self._touched.add(reply.session)
-            case Delivery():
-                self._deliver(reply, now)
-            case SettledTo():
-                session = self._registry.sessions.get(reply.key[0])
-                if session is not None:
-                    number_ = reply.key[1]
-                    session.settled[number_] = max(session.settled.get(number_, 0), reply.number)
-                    self._touched.add(reply.key[0])
-            case NotStored():
-                session = self._registry.sessions.get(reply.session)
-                if session is not None:
-                    self.flush(now)
-                    producer = session.producers.get(reply.producer)
-                    if producer is not None:
-                        producer.settle(reply.last, 0)
-                    self._send_session(session, refused(session.number, reply), now)
-            case ConsumerEnded():
-                self._consumer_ended(reply, now)
-            case Answer() | Failed():
-                self._answer(reply, now)
-
-    def _deliver(self, delivery: Delivery, now: float) -> None:
-        session = self._registry.sessions.get(delivery.key[0])
-        state = self._registry.connections.get(session.connection) if session is not None else None
-        if session is None or state is None:
-            return  # The client is away; what it misses is offered again when it is back.
-        frame = Deliver(delivery.key[1], delivery.offset, delivery.append_time, delivery.ranges, delivery.block)
-        self._send(state, write_deliver(session.number, frame), now)
-
-    def _consumer_ended(self, ended: ConsumerEnded, now: float) -> None:
-        session = self._registry.sessions.get(ended.key[0])
-        if session is None:
-            return
-        session.consumers.discard(ended.key[1])
-        fields: dict[str, Any] = {"consumer": ended.key[1], "end": True}
-        if ended.error is not None:
-            fields |= {"code": ended.error.code, "text": str(ended.error)}
-        self._send_session(session, control(FrameType.NOTICE, session.number, fields), now)
-
-    def _answer(self, reply: Answer | Failed, now: float) -> None:
-        awaited = self._awaited.pop(reply.request, None)
-        if awaited is None:
-            return
-        state = self._registry.known.get(awaited.connection)
-        session = state.sessions.get(awaited.session) if state is not None else None
-        fields: dict[str, Any] = {}
-        if isinstance(reply, Answer):
-            fields = dict(reply.fields)
-            if awaited.operation == "producer.open":
-                fields = self._producer_opened(session, awaited, fields)
-        elif awaited.operation == "consumer.open" and session is not None:
-            session.consumers.discard(awaited.number)
-        if state is None or state.phase is not Phase.OPEN or not awaited.request:
-            return
-        self.flush(now)
-        if isinstance(reply, Failed):
-            self._fail(state, awaited.session, awaited.request, reply.error, now)
-        else:
-            fields["id"] = awaited.request
-            self._send(state, [control(FrameType.REPLY, awaited.session, fields)], now)
-
-    def _producer_opened(
-        self, session: SessionState | None, awaited: Awaited, fields: dict[str, Any]
-    ) -> dict[str, Any]:
-        if session is None or awaited.destination is None:
-            return {}
-        if awaited.number not in session.producers:
-            self._registry.producers += 1
-        producer = ProducerState(awaited.destination, fields["destination"])
-        session.producers[awaited.number] = producer
-        credit = producer.settle(0, window_for(self._registry.producers))
-        return {"last_sequence": fields["last_sequence"], "credit": credit}
+        """An answer of a message manager."""
+        self._answers.take(reply, now)
 
     # ---- frames of a client
 
@@ -281,20 +212,20 @@ class ClientManager:
             session = self._session(state, frame)
             result = take_block(state, session, frame.payload, self._settings.message_bytes_max)
             if isinstance(result, bytes):
-                self._send(state, [result], now)
+                self._desk.send(state, [result], now)
             else:
-                self.commands.append(result)
+                self._desk.commands.append(result)
         elif kind is FrameType.SETTLE:
             settle = read_settle(frame.payload)
-            self.commands.append(SettleMessages((self._session(state, frame).id, settle.consumer), settle))
+            self._desk.commands.append(SettleMessages((self._session(state, frame).id, settle.consumer), settle))
         elif kind is FrameType.CREDIT:
             credit = read_credit(frame.payload)
             key = (self._session(state, frame).id, credit.consumer)
-            self.commands.append(GrantCredit(key, credit.messages, credit.bytes))
+            self._desk.commands.append(GrantCredit(key, credit.messages, credit.bytes))
         elif kind is FrameType.REQUEST:
             self._request(state, frame, now)
         elif kind is FrameType.PING:
-            self._send(state, [signal(FrameType.PONG)], now)
+            self._desk.send(state, [signal(FrameType.PONG)], now)
         elif kind is FrameType.GOODBYE:
             self._leave(state)
         elif kind is not FrameType.PONG:
@@ -315,28 +246,75 @@ class ClientManager:
             if handler is not None:
                 handler(state, frame, fields)
             elif operation in ADMINISTRATION:
-                own = self._await(Awaited(state.identity, request, frame.session, operation=operation))
-                self.commands.append(administer(own, state, operation, fields))
+                own = self._desk.expect(Awaited(state.identity, request, frame.session, operation=operation))
+                self._desk.commands.append(administer(own, state, operation, fields))
             else:
                 raise ProtocolError(f"The operation {operation!r} is unknown to this server.")
         except TocsinError as error:
-            self._fail(state, frame.session, request, error, now)
-
-    def _await(self, awaited: Awaited) -> int:
-        self._requests += 1
-        self._awaited[self._requests] = awaited
-        return self._requests
+            self._desk.fail(state, frame.session, request, error, now)
 
     def _greeted(self, state: ConnectionState, greeted: Greeted, now: float) -> None:
         former = greeted.half_open
         if former is not None:
-            self.closing.append(former.number)
+            self._desk.closing.append(former.number)
             self._registry.connections.pop(former.number, None)
             for session in former.sessions.values():
-                self.commands.append(PauseSession(session.id))
+                self._desk.commands.append(PauseSession(session.id, session.epoch))
         if greeted.gone is not None:
             self._close_all(greeted.gone, counted=True)
-        self._send(state, [greeted.frame], now)
+        if self._settings.clustered:
+            if state.proved and not greeted.known:
+                # It comes from another client manager: its temporary destinations live on with it.
+                here = {"connections": [state.identity]}
+                self._desk.commands.append(Administer(self._desk.next_request(), "connection.keep", here))
+            if greeted.claims:
+                state.phase = Phase.CLAIMING
+                self._claim(state, Awaited(state.identity, 0, 0, frame=greeted.frame))
+                return
+        self._desk.send(state, [greeted.frame], now)
+
+    # ---- client ids, which are unique in the cluster
+
+    def _claim(self, state: ConnectionState, awaited: Awaited) -> None:
+        awaited.operation, awaited.number = "client_id.claim", state.number
+        claim = {"client_id": state.client_id, "connection": state.identity}
+        self._desk.commands.append(Administer(self._desk.expect(awaited), "client_id.claim", claim))
+
+    def _claimed(self, awaited: Awaited, reply: Answer | Failed, now: float) -> None:
+        state = self._registry.connections.get(awaited.number)
+        if state is None or state.identity != awaited.connection:
+            return
+        if isinstance(reply, Failed):
+            self._claim_refused(state, awaited, reply.error, now)
+            return
+        if state.phase is Phase.CLAIMING:
+            state.phase = Phase.OPEN
+        self._desk.send(state, [awaited.frame], now)
+
+    def _claim_refused(self, state: ConnectionState, awaited: Awaited, error: TocsinError, now: float) -> None:
+        self._registry.disclaim(state)
+        if awaited.request and not state.sessions:
+            self._desk.fail(state, awaited.session, awaited.request, error, now)
+        else:
+            self._end(state, 0, error)
+
+    def evict(self, identity: bytes, error: TocsinError) -> None:
+        """The connection has lost its client id to another one."""
+        state = self._registry.known.get(identity)
+        if state is None:
+            return
+        self._registry.disclaim(state)
+        present = state.number in self._registry.connections
+        self._close_all(state, counted=True)
+        if present:
+            self._end(state, 0, error)
+
+    def _forget(self, state: ConnectionState) -> None:
+        if self._settings.clustered and state.client_id is not None:
+            awaited = Awaited(state.identity, 0, 0, operation="client_id.release")
+            claim = {"client_id": state.client_id, "connection": state.identity}
+            self._desk.commands.append(Administer(self._desk.expect(awaited), "client_id.release", claim))
+        self._registry.forget(state)
 
     def _set_client_id(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         if state.client_id is not None or state.sessions:
@@ -344,7 +322,16 @@ class ClientManager:
         gone = self._registry.claim_client_id(state, fields.get("client_id"))
         if gone is not None:
             self._close_all(gone, counted=True)
-        self.out.append((state.number, [control(FrameType.REPLY, frame.session, {"id": fields["id"]})]))
+        reply = control(FrameType.REPLY, frame.session, {"id": fields["id"]})
+        if self._settings.clustered:
+            self._claim(state, Awaited(state.identity, fields["id"], frame.session, frame=reply))
+        else:
+            self._desk.out.append((state.number, [reply]))
+
+    def _cluster_status(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
+        authorize(state.principal, Action.ADMINISTER, "cluster")
+        reply = {"id": fields["id"], **self.status()}
+        self._desk.out.append((state.number, [control(FrameType.REPLY, frame.session, reply)]))
 
     # ---- sessions, producers, consumers
 
@@ -365,15 +352,16 @@ class ClientManager:
             raise ProtocolError(f"Session {number_} is open already.")
         else:
             session.connection = state.number
-            session.epoch += 1
+            # It may have been at another server in between.
+            session.epoch = max(session.epoch, field(fields, "epoch", int, 0)) + 1
         reply = {"id": fields["id"], "producer_id": session.id, "epoch": session.epoch, "resumed": resumed}
-        self.out.append((state.number, [control(FrameType.REPLY, number_, reply)]))
+        self._desk.out.append((state.number, [control(FrameType.REPLY, number_, reply)]))
 
     def _close_session(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
-        own = self._await(Awaited(state.identity, fields["id"], frame.session, operation="session.close"))
+        own = self._desk.expect(Awaited(state.identity, fields["id"], frame.session, operation="session.close"))
         self._registry.remove_session(state, session)
-        self.commands.append(CloseSession(own, session.id, False))
+        self._desk.commands.append(CloseSession(own, session.id, False, session.epoch))
 
     def _open_producer(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
@@ -381,22 +369,24 @@ class ClientManager:
         authorize(state.principal, Action.PUBLISH, destination.name)
         if len(session.producers) >= PRODUCERS_PER_SESSION_MAX:
             raise ResourceExhausted(f"A session has at most {PRODUCERS_PER_SESSION_MAX} producers.")
-        own = self._await(
+        own = self._desk.expect(
             Awaited(
                 state.identity, fields["id"], frame.session, number(fields, "producer"), destination, "producer.open"
             )
         )
-        self.commands.append(OpenProducer(own, session.id, fields["producer"], destination, state.identity))
+        command = OpenProducer(own, session.id, fields["producer"], destination, state.identity, session.epoch)
+        self._desk.commands.append(command)
 
     def _close_producer(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
         producer = session.producers.pop(number(fields, "producer"), None)
         if producer is not None:
             self._registry.producers -= 1
-            others = (each.destination_id for each in session.producers.values())
-            if producer.destination_id not in others:
-                self.commands.append(CloseProducer(session.id, producer.destination_id))
-        self.out.append((state.number, [control(FrameType.REPLY, frame.session, {"id": fields["id"]})]))
+            last = producer.destination not in [each.destination for each in session.producers.values()]
+            if last or self._settings.clustered:
+                command = CloseProducer(session.id, producer.destination_id, fields["producer"], last)
+                self._desk.commands.append(command)
+        self._desk.out.append((state.number, [control(FrameType.REPLY, frame.session, {"id": fields["id"]})]))
 
     def _open_consumer(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
@@ -408,59 +398,44 @@ class ClientManager:
             # Held from another server, where the same offsets are other messages.
             command.held = []
         awaited = Awaited(state.identity, fields["id"], frame.session, number_, operation="consumer.open")
-        command.request = self._await(awaited)
+        command.request = self._desk.expect(awaited)
+        command.epoch = session.epoch
         session.consumers.add(number_)
-        self.commands.append(command)
+        self._desk.commands.append(command)
 
     def _close_consumer(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
         number_ = number(fields, "consumer")
         session.consumers.discard(number_)
         awaited = Awaited(state.identity, fields["id"], frame.session, number_, operation="consumer.close")
-        self.commands.append(CloseConsumer(self._await(awaited), (session.id, number_)))
+        self._desk.commands.append(CloseConsumer(self._desk.expect(awaited), (session.id, number_)))
 
     def _create_temporary(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         self._temporaries += 1
-        own = self._await(Awaited(state.identity, fields["id"], frame.session, operation="temporary.create"))
-        self.commands.append(create_temporary(own, state, fields, self._temporaries))
+        own = self._desk.expect(Awaited(state.identity, fields["id"], frame.session, operation="temporary.create"))
+        self._desk.commands.append(create_temporary(own, state, fields, self._temporaries))
 
     # ---- the end of a connection
 
     def _leave(self, state: ConnectionState) -> None:
         """A polite goodbye: everything ends at once, and what was in flight does not count as tried."""
         self._close_all(state, counted=False)
-        self.closing.append(state.number)
+        self._desk.closing.append(state.number)
         self._registry.connections.pop(state.number, None)
 
     def _close_all(self, state: ConnectionState, counted: bool) -> None:
         for session in list(state.sessions.values()):
-            own = self._await(Awaited(state.identity, 0, session.number, operation="session.close"))
+            own = self._desk.expect(Awaited(state.identity, 0, session.number, operation="session.close"))
             self._registry.remove_session(state, session)
-            self.commands.append(CloseSession(own, session.id, counted))
-        self.commands.append(CloseConnection(state.identity))
-        self._registry.forget(state)
+            self._desk.commands.append(CloseSession(own, session.id, counted, session.epoch))
+        self._desk.commands.append(CloseConnection(state.identity))
+        self._forget(state)
 
     def _end(self, state: ConnectionState, request: int, error: TocsinError) -> None:
         """The peer broke the rules, or may not enter: say why, then close. What it had is held for the grace time."""
         if isinstance(error, MessageFormatError):
             error = ProtocolError(f"A frame of this client is malformed: {error}")
         fields = {"id": request, "code": error.code, "text": str(error)}
-        self.out.append((state.number, [control(FrameType.FAILURE, 0, fields)]))
-        self.closing.append(state.number)
+        self._desk.out.append((state.number, [control(FrameType.FAILURE, 0, fields)]))
+        self._desk.closing.append(state.number)
         self.disconnected(state.number, state.heard)
-
-    # ---- sending
-
-    def _fail(self, state: ConnectionState, session: int, request: int, error: TocsinError, now: float) -> None:
-        fields = {"id": request, "code": error.code, "text": str(error)}
-        self._send(state, [control(FrameType.FAILURE, session, fields)], now)
-
-    def _send_session(self, session: SessionState, frame: bytes, now: float) -> None:
-        state = self._registry.connections.get(session.connection)
-        if state is not None:
-            self._send(state, [frame], now)
-
-    def _send(self, state: ConnectionState, parts: list[Bytes], now: float) -> None:
-        if parts:
-            state.spoke = now
-            self.out.append((state.number, parts))

@@ -45,6 +45,12 @@ class Registry:
         state.client_id = client_id
         return holder
 
+    def disclaim(self, state: ConnectionState) -> None:
+        """Takes its client id from a connection."""
+        if state.client_id is not None and self._client_ids.get(state.client_id) == state.identity:
+            del self._client_ids[state.client_id]
+        state.client_id = None
+
     def forget(self, state: ConnectionState) -> None:
         """The connection is over for good."""
         if self.known.get(state.identity) is state:

@@ -42,6 +42,8 @@ class Awaited:
     """The producer or consumer it is about."""
     destination: Destination | None = None
     operation: str = ""
+    frame: bytes = b""
+    """What the client gets when a claim of its client id was granted."""
 
 
 def field(fields: dict[str, Any], name: str, kind: type, default: Any = None) -> Any:

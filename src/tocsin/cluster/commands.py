@@ -52,6 +52,9 @@ class CloseProducer:
 
     session: bytes
     destination: DestinationId
+    producer: int = 0
+    forget: bool = True
+    """False: the session has other producers there; only the client manager's own books need to know."""
 
 
 @dataclass(slots=True)

@@ -6,6 +6,8 @@ left to do now; then it sends what is in `out`. The same object runs under the r
 
 from __future__ import annotations
 
+from typing import Any
+
 from tocsin.bus.memory import MemoryBus
 from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.machine import ClientManager
@@ -27,7 +29,9 @@ class Broker:
     ) -> None:  # fmt: skip
         self.storage = storage
         self.manager = manager
+        self.node = identities.node
         self.clients = ClientManager(settings, login, identities)
+        self.clients.status = self._status
         self._clock = clock
         self._bus = MemoryBus()
         self._bus.join(MESSAGE_MANAGER, self._commanded)
@@ -40,6 +44,17 @@ class Broker:
 
     def _replied(self, sender: str, reply: Reply) -> None:
         self.clients.answered(reply, self._now)
+
+    def _status(self) -> dict[str, Any]:
+        """A server by itself is a group of one."""
+        node = self.node
+        committed, last = int(self.manager.ledger.journal.durable_lsn), self.manager.ledger.last_lsn()
+        member = {"node": node, "role": "primary", "state": "up", "applied": committed, "last": last}
+        group = {
+            "group": 1, "primary": node, "epoch": 0, "linked": True, "in_sync": [node], "committed": committed,
+            "last": last, "destinations": len(self.manager.directory.by_id), "members": [member],
+        }  # fmt: skip
+        return {"groups": [group], "client_managers": [{"node": node, "state": "up"}]}
 
     # ---- events
 
@@ -72,16 +87,16 @@ class Broker:
         while self.storage.pump():
             self.durable()
             more |= self._turn()
-        return more or bool(self.clients.commands)
+        return more or self.clients.has_commands
 
     def _turn(self) -> bool:
         """Commands to the message manager, its work, replies back to the clients."""
         self._now, self._wall = self._clock.now(), self._clock.wall()
         clients, manager, bus = self.clients, self.manager, self._bus
-        if clients.commands:
-            for command in clients.commands:
+        commands = clients.take_commands()
+        if commands:
+            for command in commands:
                 bus.send(CLIENT_MANAGER, MESSAGE_MANAGER, command)
-            clients.commands = []
             bus.deliver()
         more = manager.run()
         replies = manager.take_replies()
@@ -93,9 +108,7 @@ class Broker:
         return more
 
     def take_out(self) -> list[tuple[int, list[Bytes]]]:
-        out, self.clients.out = self.clients.out, []
-        return out
+        return self.clients.take_out()
 
     def take_closing(self) -> list[int]:
-        closing, self.clients.closing = self.clients.closing, []
-        return closing
+        return self.clients.take_closing()

@@ -1,0 +1,106 @@
+"""Answers of message managers on their way to the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tocsin.client_manager.connection import Phase
+from tocsin.client_manager.desk import Desk
+from tocsin.client_manager.publishing import confirm, refused
+from tocsin.client_manager.requests import Awaited
+from tocsin.client_manager.session import ProducerState, SessionState, window_for
+from tocsin.cluster.commands import Answer, ConsumerEnded, Delivery, Failed, NotStored, Reply, SettledTo, Stored
+from tocsin.wire.frames import Deliver, FrameType, control, write_deliver
+
+
+class Answers:
+    """`claimed` is told the answer to a claim of a client id: with it a connection begins, or ends."""
+
+    def __init__(self, desk: Desk, claimed: Callable[[Awaited, Answer | Failed, float], None]) -> None:
+        self._desk = desk
+        self._registry = desk.registry
+        self._claimed = claimed
+
+    def take(self, reply: Reply, now: float) -> None:
+        match reply:
+            case Stored():
+                session = self._registry.sessions.get(reply.session)
+                if session is not None:
+                    confirm(session, reply, self._registry.producers)
+                    self._desk.touched[reply.session] = None
+            case Delivery():
+                self._deliver(reply, now)
+            case SettledTo():
+                session = self._registry.sessions.get(reply.key[0])
+                if session is not None:
+                    number = reply.key[1]
+                    session.settled[number] = max(session.settled.get(number, 0), reply.number)
+                    self._desk.touched[reply.key[0]] = None
+            case NotStored():
+                session = self._registry.sessions.get(reply.session)
+                if session is not None:
+                    self._desk.flush(now)
+                    producer = session.producers.get(reply.producer)
+                    if producer is not None:
+                        producer.settle(reply.last, 0)
+                    self._desk.send_session(session, refused(session.number, reply), now)
+            case ConsumerEnded():
+                self._consumer_ended(reply, now)
+            case Answer() | Failed():
+                self._answer(reply, now)
+
+    def _deliver(self, delivery: Delivery, now: float) -> None:
+        session = self._registry.sessions.get(delivery.key[0])
+        state = self._registry.connections.get(session.connection) if session is not None else None
+        if session is None or state is None:
+            return  # The client is away; what it misses is offered again when it is back.
+        frame = Deliver(delivery.key[1], delivery.offset, delivery.append_time, delivery.ranges, delivery.block)
+        self._desk.send(state, write_deliver(session.number, frame), now)
+
+    def _consumer_ended(self, ended: ConsumerEnded, now: float) -> None:
+        session = self._registry.sessions.get(ended.key[0])
+        if session is None:
+            return
+        session.consumers.discard(ended.key[1])
+        fields: dict[str, Any] = {"consumer": ended.key[1], "end": True}
+        if ended.error is not None:
+            fields |= {"code": ended.error.code, "text": str(ended.error)}
+        self._desk.send_session(session, control(FrameType.NOTICE, session.number, fields), now)
+
+    def _answer(self, reply: Answer | Failed, now: float) -> None:
+        awaited = self._desk.awaited.pop(reply.request, None)
+        if awaited is None:
+            return
+        if awaited.operation == "client_id.claim":
+            self._claimed(awaited, reply, now)
+            return
+        state = self._registry.known.get(awaited.connection)
+        session = state.sessions.get(awaited.session) if state is not None else None
+        fields: dict[str, Any] = {}
+        if isinstance(reply, Answer):
+            fields = dict(reply.fields)
+            if awaited.operation == "producer.open":
+                fields = self._producer_opened(session, awaited, fields)
+        elif awaited.operation == "consumer.open" and session is not None:
+            session.consumers.discard(awaited.number)
+        if state is None or state.phase is not Phase.OPEN or not awaited.request:
+            return
+        self._desk.flush(now)
+        if isinstance(reply, Failed):
+            self._desk.fail(state, awaited.session, awaited.request, reply.error, now)
+        else:
+            fields["id"] = awaited.request
+            self._desk.send(state, [control(FrameType.REPLY, awaited.session, fields)], now)
+
+    def _producer_opened(
+        self, session: SessionState | None, awaited: Awaited, fields: dict[str, Any]
+    ) -> dict[str, Any]:
+        if session is None or awaited.destination is None:
+            return {}
+        if awaited.number not in session.producers:
+            self._registry.producers += 1
+        producer = ProducerState(awaited.destination, fields["destination"])
+        session.producers[awaited.number] = producer
+        credit = producer.settle(0, window_for(self._registry.producers))
+        return {"last_sequence": fields["last_sequence"], "credit": credit}

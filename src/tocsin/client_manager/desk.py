@@ -1,0 +1,69 @@
+"""What the parts of a client manager share: who is here, what is awaited, and what is to be sent."""
+
+from __future__ import annotations
+
+from tocsin.client_manager.connection import ConnectionState
+from tocsin.client_manager.registry import Registry
+from tocsin.client_manager.requests import Awaited
+from tocsin.client_manager.session import SessionState
+from tocsin.cluster.commands import Command
+from tocsin.model.errors import TocsinError
+from tocsin.model.values import Bytes
+from tocsin.wire.frames import FrameType, Settled, control, write_confirm, write_settled
+
+
+class Desk:
+    __slots__ = ("_requests", "awaited", "closing", "commands", "out", "registry", "touched")
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.awaited: dict[int, Awaited] = {}
+        self._requests = 0
+        # Sessions with confirmations that wait for the end of this turn, in order.
+        self.touched: dict[bytes, None] = {}
+        self.out: list[tuple[int, list[Bytes]]] = []
+        self.commands: list[Command] = []
+        self.closing: list[int] = []
+
+    def next_request(self) -> int:
+        self._requests += 1
+        return self._requests
+
+    def expect(self, awaited: Awaited) -> int:
+        """The number of a request to message managers whose answer goes where `awaited` says."""
+        self._requests += 1
+        self.awaited[self._requests] = awaited
+        return self._requests
+
+    def send(self, state: ConnectionState, parts: list[Bytes], now: float) -> None:
+        if parts:
+            state.spoke = now
+            self.out.append((state.number, parts))
+
+    def send_session(self, session: SessionState, frame: bytes, now: float) -> None:
+        state = self.registry.connections.get(session.connection)
+        if state is not None:
+            self.send(state, [frame], now)
+
+    def fail(self, state: ConnectionState, session: int, request: int, error: TocsinError, now: float) -> None:
+        fields = {"id": request, "code": error.code, "text": str(error)}
+        self.send(state, [control(FrameType.FAILURE, session, fields)], now)
+
+    def flush(self, now: float) -> None:
+        """End of a turn: confirmations that piled up leave, one frame for each producer and consumer."""
+        registry = self.registry
+        for identity in self.touched:
+            session = registry.sessions.get(identity)
+            if session is None:
+                continue
+            state = registry.connections.get(session.connection)
+            if state is not None:
+                frames: list[Bytes] = [write_confirm(session.number, each) for each in session.confirms.values()]
+                frames += [
+                    write_settled(session.number, Settled(consumer, settled))
+                    for consumer, settled in session.settled.items()
+                ]
+                self.send(state, frames, now)
+            session.confirms.clear()
+            session.settled.clear()
+        self.touched.clear()
