@@ -40,6 +40,10 @@ NOT_YET_USED: set[str] = {
     "tocsin.cluster.slots",
     "tocsin.message_manager.state_hash",
     "tocsin.runtime.fanout",
+    "tocsin.node.cluster_init",
+    "tocsin.node.cluster_layout",
+    "tocsin.node.node_config",
+    "tocsin.node.status_file",
 }
 
 # Folders of tests that follow a question across modules instead of mirroring one package.

@@ -12,4 +12,16 @@ service          a broker with sockets, threads and timers, on a loop
 process          a service as a process: signals, log, exit code
 server           a service inside the user's process
 loop             the event loop
+toml_file        files of settings
+
+A node of a cluster:
+
+cluster_config   what all nodes agree on: nodes, groups, networks
+cluster_file     the same as a TOML file
+node_config      one node's own part
+cluster_secret   the secret from which all keys are derived
+cluster_identity whose data directory it is
+cluster_layout   a cluster on one machine
+cluster_init     the birth of a cluster: its files, and the first value of each group's register
+status_file      what a running node says of itself
 """

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from ipaddress import ip_address
@@ -20,6 +19,7 @@ from typing import Any, Literal
 from tocsin.model import limits
 from tocsin.model.errors import ConfigError
 from tocsin.node.setting_checks import Check, name, one_of, optional_path, path, seconds, text, whole_number
+from tocsin.node.toml_file import read_toml
 
 PORT_DEFAULT = 7177
 
@@ -62,7 +62,7 @@ class ServerConfig:
     heartbeat_s: float = limits.HEARTBEAT_SECONDS
 
     def __post_init__(self) -> None:
-        for setting, check in _CHECKS.items():
+        for setting, check in SETTING_CHECKS.items():
             object.__setattr__(self, setting, _checked(setting, check, getattr(self, setting)))
         _check_tls(self)
         _check_address(self)
@@ -74,7 +74,7 @@ class ServerConfig:
         return _is_loopback(self.host)
 
 
-_CHECKS: Mapping[str, Check] = {
+SETTING_CHECKS: Mapping[str, Check] = {
     "node": name,
     "site": name,
     "host": text,
@@ -96,14 +96,14 @@ _CHECKS: Mapping[str, Check] = {
     "login_s": seconds(0.1, 3_600),
     "heartbeat_s": seconds(0.1, 3_600),
 }
-assert list(_CHECKS) == [setting.name for setting in fields(ServerConfig)], "a setting without its check"
+assert list(SETTING_CHECKS) == [setting.name for setting in fields(ServerConfig)], "a setting without its check"
 
 
 def load_config(file: Path | None = None, overrides: Mapping[str, object] | None = None) -> ServerConfig:
     """The configuration from `file` and from `overrides` (the command line), where None means not given."""
     settings: dict[str, Any] = {} if file is None else _read_file(file)
     for setting, value in (overrides or {}).items():
-        if setting not in _CHECKS:
+        if setting not in SETTING_CHECKS:
             raise ConfigError(f"There is no setting {setting!r}; {_nearest(setting)}.")
         if value is not None:
             settings[setting] = value
@@ -111,22 +111,12 @@ def load_config(file: Path | None = None, overrides: Mapping[str, object] | None
 
 
 def _read_file(file: Path) -> dict[str, Any]:
-    try:
-        with open(file, "rb") as source:
-            data = source.read(limits.CONFIG_FILE_BYTES_MAX + 1)
-    except OSError as reason:
-        raise ConfigError(f"The configuration file {file} cannot be read: {reason.strerror}.") from reason
-    if len(data) > limits.CONFIG_FILE_BYTES_MAX:
-        raise ConfigError(f"The configuration file {file} is over {limits.CONFIG_FILE_BYTES_MAX:,} bytes.")
-    try:
-        content = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as reason:
-        raise ConfigError(f"The configuration file {file} is not valid TOML: {reason}.") from reason
+    content = read_toml(file)
     settings: dict[str, Any] = {}
     for setting, value in content.items():
-        if setting not in _CHECKS:
+        if setting not in SETTING_CHECKS:
             raise ConfigError(f"There is no setting {setting!r}, as {file} has it; {_nearest(setting)}.")
-        checked = _checked(setting, _CHECKS[setting], value, where=f" in {file}")
+        checked = _checked(setting, SETTING_CHECKS[setting], value, where=f" in {file}")
         # A file means the same wherever the server is started from.
         settings[setting] = file.parent / checked if isinstance(checked, Path) else checked
     return settings
@@ -141,7 +131,7 @@ def _checked(setting: str, check: Check, value: object, where: str = "") -> obje
 
 def _nearest(setting: str) -> str:
     # Bounded, since the time to compare grows with the square of the length.
-    (nearest,) = difflib.get_close_matches(setting[:64], _CHECKS, n=1, cutoff=0.0)
+    (nearest,) = difflib.get_close_matches(setting[:64], SETTING_CHECKS, n=1, cutoff=0.0)
     return f"the nearest valid one is {nearest!r}"
 
 

@@ -70,3 +70,25 @@ def path(value: object) -> Path:
 
 def optional_path(value: object) -> Path | None:
     return None if value is None else path(value)
+
+
+def boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
+def list_of(check: Check) -> Check:
+    def check_all(value: object) -> tuple[object, ...]:
+        if not isinstance(value, list | tuple):
+            raise ValueError("a list")
+        return tuple(check(each) for each in value)
+
+    return check_all
+
+
+def host_and_port(value: object) -> str:
+    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
+        raise ValueError("host:port")
+    return f"{host}:{port}"

@@ -1,0 +1,80 @@
+"""What a running node says of itself: `status.json` in its data directory, written anew about twice a second.
+
+For `tocsin cluster status` on the same machine, which thereby works whatever is broken. Nothing reads it to decide
+anything, so it is not synced.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+STATUS = "status.json"
+_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupReport:
+    """A group as one node sees it."""
+
+    group: int
+    role: str
+    """Of this node in the group: primary, follower, ..., or witness, or client manager."""
+    epoch: int = 0
+    primary: int = 0
+    """0: none is known."""
+    in_sync: tuple[int, ...] = ()
+    last_lsn: int = 0
+    committed_lsn: int = 0
+    destinations: int = 0
+    live_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    node: str
+    number: int
+    pid: int
+    boot: int
+    time: float
+    """Seconds since 1970."""
+    digest: str
+    """Of the cluster file it runs with."""
+    url: str | None = None
+    connections: int = 0
+    forged: int = 0
+    """Datagrams that were not sealed with the cluster's secret."""
+    draining: bool = False
+    groups: tuple[GroupReport, ...] = field(default=())
+
+
+def write_status(folder: Path, status: NodeStatus) -> None:
+    temporary = folder / (STATUS + ".tmp")
+    try:
+        temporary.write_text(json.dumps(asdict(status)))
+        os.replace(temporary, folder / STATUS)
+    except OSError:
+        # A full disk must not end a node that only wanted to say how it is.
+        return
+
+
+def remove_status(folder: Path) -> None:
+    (folder / STATUS).unlink(missing_ok=True)
+
+
+def read_status(folder: Path) -> NodeStatus | None:
+    """None when there is none, or none that this release can read."""
+    try:
+        with open(folder / STATUS, "rb") as file:
+            said = json.loads(file.read(_BYTES_MAX))
+        groups = tuple(_group(each) for each in said.pop("groups"))
+        return NodeStatus(**said, groups=groups)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _group(said: dict[str, Any]) -> GroupReport:
+    return GroupReport(**{**said, "in_sync": tuple(said["in_sync"])})
