@@ -93,6 +93,25 @@ def test_messages_sent_together_share_a_datagram() -> None:
     assert first.received_from(manager, IN) == list(range(1, 21))
 
 
+def test_payload_is_counted_as_often_as_it_is_sent() -> None:
+    cluster, (manager, first, _) = trio()
+    cluster.run(0.5)
+    before = manager.bus.counters.payload_bytes_out
+    manager.bus.count(IN, [2, 3])
+    manager.send(IN, 40)
+    cluster.run(0.1)
+    chunk_bytes = 4
+    assert manager.bus.counters.payload_bytes_out - before == 40 + chunk_bytes, "once, however many receive it"
+    sent_again = manager.bus.counters.resent
+    manager.send(IN, 40)
+    lost = manager.bus.take_bursts(cluster.now)
+    assert lost and manager.bus.counters.payload_bytes_out - before == 2 * (40 + chunk_bytes)
+    cluster.run(1.0)
+    assert manager.bus.counters.resent == sent_again + 1
+    assert manager.bus.counters.payload_bytes_out - before == 3 * (40 + chunk_bytes)
+    assert first.received_from(manager, IN) == [1, 2]
+
+
 def test_a_burst_has_datagrams_of_one_length_and_bounded_size() -> None:
     cluster, (manager, _, _) = trio()
     manager.bus.count(IN, [2, 3])

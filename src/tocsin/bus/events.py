@@ -81,3 +81,5 @@ class Counters:
     early: int = 0
     """Of streams that have not begun for us."""
     duplicates: int = 0
+    payload_bytes_out: int = 0
+    """Content of all packets that went out, on all addresses, those sent again included."""

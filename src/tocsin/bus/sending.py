@@ -209,12 +209,14 @@ class Sending:
                 core.wake(flow.status_at())
         if not datagrams:
             return 0
+        total = sum(lengths)
         core.counters.datagrams_out += len(datagrams)
+        core.counters.payload_bytes_out += total - overhead * len(lengths)
         if out.refused and out.room() > BUS_WAITING_BYTES // 2:
             out.refused = False
             core.events.append(RoomAgain(flow.address, out.stream))
         _group(flow.address, datagrams, lengths, bursts)
-        return sum(lengths)
+        return total
 
 
 def _group(address: Address, datagrams: Sequence[Sequence[Bytes]], lengths: Sequence[int], bursts: list[Burst]) -> None:

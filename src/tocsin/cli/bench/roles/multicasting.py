@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -15,7 +14,7 @@ from tocsin.cli.bench.process import BenchFailed
 from tocsin.node.loop import new_event_loop
 from tocsin.runtime.aead import AesGcm
 from tocsin.runtime.bus_loop import BusLoop
-from tocsin.runtime.datagrams import Burst, Received, Transport
+from tocsin.runtime.lossy import LossyTransport
 from tocsin.runtime.multicast import MulticastChannel, MulticastTransport
 from tocsin.runtime.udp import datagram_bytes
 
@@ -27,29 +26,6 @@ RECEIVERS = (2, 3)
 SECRET = b"a secret of the benchmark, 32 B."
 WAIT_SECONDS_MAX = 30.0
 _POLL_SECONDS = 0.001
-
-
-@dataclass(slots=True)
-class LossyTransport:
-    """Loses a share of the datagrams that come, each by its own chance."""
-
-    inner: Transport
-    loss: float
-    random: Random
-
-    def start(self, received: Received, writable: Callable[[], None]) -> None:
-        def receive(channel: int, data: bytes, segment: int) -> None:
-            for start in range(0, len(data), segment):
-                if self.random.random() >= self.loss:
-                    received(channel, data[start : start + segment], segment)
-
-        self.inner.start(receive, writable)
-
-    def send(self, burst: Burst) -> bool:
-        return self.inner.send(burst)
-
-    def close(self) -> None:
-        self.inner.close()
 
 
 class Node:
