@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.journal.bench import SEGMENT_BYTES, Bench
+from tests.journal.bench import SEGMENT_BYTES, Bench, take_snapshot
 
+from tocsin.journal.jobs import DropSegment, RewriteSegment
 from tocsin.journal.recovery import recover
 from tocsin.model.errors import IllegalState, JournalDamaged, MessageTooLarge
 from tocsin.model.identity import Lsn
@@ -183,3 +184,18 @@ def test_only_one_job_of_maintenance_at_a_time(bench: Bench) -> None:
     fill(bench)
     assert bench.journal.maintenance() is not None
     assert bench.journal.maintenance() is None
+
+
+def test_what_is_held_is_neither_dropped_nor_rewritten() -> None:
+    bench = Bench(SimulatedDisk())
+    lsns = [lsn for number in range(40) for lsn in bench.commit(b"%d" % number * 300)]
+    for lsn in lsns[:-1]:
+        bench.journal.release(lsn)
+    bench.journal.hold()
+    take_snapshot(bench, 20)
+    take_snapshot(bench, 39)
+    bench.journal.retain_many([])
+    assert not [job for job in bench.maintain() if isinstance(job, DropSegment | RewriteSegment)]
+    assert len(bench.read(lsns)) == len(lsns)
+    bench.journal.let_go()
+    assert [job for job in bench.maintain() if isinstance(job, DropSegment | RewriteSegment)]

@@ -14,6 +14,7 @@ from tocsin.replication.catch_up import whole_digest
 from tocsin.replication.data_pool import digest_of
 from tocsin.replication.events import (
     Alarm,
+    ChunkStaged,
     DataArrived,
     Effect,
     LogProgress,
@@ -215,6 +216,7 @@ def test_while_a_snapshot_is_installed_nothing_else_touches_the_log() -> None:
     whole = whole_digest([digest_of(b"all")])
     source = 3
     table.tell(source, SnapshotChunk(45, 64, 0, 1, digest_of(b"all"), whole, b"all"))
+    table.member.handle(ChunkStaged(45, 0), 1.0)
     assert table.tell(2, Fence(128)) == []
     assert table.member.epoch == 64
     table.seat.log.install(table.seat.log.saved._replace(lsn=45, epoch=64, content=b"all"))

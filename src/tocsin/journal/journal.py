@@ -255,6 +255,13 @@ class Journal:
         """There is no room for publishes, and snapshots would bring some back."""
         return self.full and self._upkeep.wants_snapshot()
 
+    def hold(self) -> None:
+        """Records stay where they are until `let_go`, released or not: somebody copies them."""
+        self._upkeep.held = True
+
+    def let_go(self) -> None:
+        self._upkeep.held = False
+
     def maintenance(self) -> MaintenanceJob | None:
         """One small job of upkeep; no other comes before `maintained`. None: nothing to do now."""
         return self._upkeep.next_job() if self._ready and not self._cutting else None

@@ -38,13 +38,14 @@ class Upkeep:
         "_newest_snapshot",
         "_released",
         "_segments",
+        "held",
         "liveness_known",
         "reserve_missing",
     )
 
     def __init__(self, segments: list[SegmentIndex], journal_id: bytes) -> None:
         self._segments, self._journal_id = segments, journal_id
-        self.reserve_missing = self.liveness_known = False
+        self.reserve_missing = self.liveness_known = self.held = False
         self._floor = self._newest_snapshot = 0
         self._job: MaintenanceJob | None = None
         self._declined: set[tuple[type, int]] = set()
@@ -104,7 +105,7 @@ class Upkeep:
                 yield (WriteIndex, index.first_lsn), WriteIndex(Lsn(index.first_lsn), index.generation, data)
 
     def _may_shrink(self, index: SegmentIndex) -> bool:
-        return self.liveness_known and index.sealed and index.last_lsn <= self._floor
+        return self.liveness_known and not self.held and index.sealed and index.last_lsn <= self._floor
 
     def done(self, done: Maintained) -> None:
         job, self._job = self._job, None

@@ -27,7 +27,7 @@ from tocsin.message_manager.records import (
     read_reserve,
     read_stored,
 )  # fmt: skip
-from tocsin.message_manager.snapshots import DIRECTORY, load_destination, load_directory
+from tocsin.message_manager.snapshots import DESTINATION, DIRECTORY, load_destination, load_directory
 from tocsin.message_manager.subscribing import apply_subscribe, apply_unsubscribe
 from tocsin.message_manager.view import Returned, View
 from tocsin.model.batch import Block
@@ -64,7 +64,7 @@ class Recovery:
         for section in snapshot.sections:
             if section.name == DIRECTORY:
                 load_directory(self._directory, section)
-            else:
+            elif section.name.startswith(DESTINATION):
                 load_destination(self._directory, section, self.now)
 
     def apply(self, lsn: int, kind: int, payload: Bytes) -> None:

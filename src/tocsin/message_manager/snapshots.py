@@ -22,6 +22,8 @@ from tocsin.model.ranges import RangeSet
 from tocsin.model.values import Bytes, decode_map, encode_value
 
 DIRECTORY = "directory"
+DESTINATION = "destination "
+"""Followed by its id. Sections with other names are not the message manager's."""
 _ROW_ARRAYS = {"firsts": "Q", "lsns": "Q", "sizes": "I", "append_times": "q", "expiries": "q", "needed": "I"}
 _ROW_BYTES = ("priorities", "flags")
 _DELAYED_NUMBERS = 7
@@ -44,7 +46,7 @@ def destination_section(state: DestinationState, lsn: int) -> Section:
         "rows": rows, "views": [_view_fields(state, view) for view in state.views.values() if view.durable],
         "producers": _producer_fields(state), "delayed": _delayed_bytes(state), "left_out": _left_out(state),
     }  # fmt: skip
-    return Section(f"destination {state.id}", Lsn(lsn), encode_value(fields, SNAPSHOT_ITEMS_MAX))
+    return Section(f"{DESTINATION}{state.id}", Lsn(lsn), encode_value(fields, SNAPSHOT_ITEMS_MAX))
 
 
 def durable_needs(state: DestinationState) -> array[int]:

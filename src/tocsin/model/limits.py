@@ -193,6 +193,8 @@ FETCH_BYTES_MAX = 4 * MIB
 """What one FETCHED carries; a single record may be larger."""
 SNAPSHOT_CHUNK_BYTES = MIB
 SNAPSHOT_BYTES_MAX = 64 * 1024 * MIB
+SNAPSHOT_WAITS_MAX = 4_096
+"""How often a member asks again for a snapshot that is being made."""
 DATA_POOL_BYTES = 64 * MIB
 DATA_POOL_ENTRIES = 16_384
 """Payloads at a backup that no ORDER has named yet."""

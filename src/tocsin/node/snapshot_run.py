@@ -1,16 +1,21 @@
-"""Takes a snapshot of a node's state, in small steps between everything else."""
+"""Takes a snapshot of a node's state, in small steps between everything else.
+
+The state may be that of a message manager, which is ahead of what is durable or committed, or of a standby, which
+applies what is committed. Either way the snapshot is finished only when everything in it is safe.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tocsin.journal.recovery import Recovered
-from tocsin.journal.snapshot import SnapshotWriter
-from tocsin.message_manager.machine import MessageManager
+from tocsin.journal.journal import Journal
+from tocsin.journal.snapshot import Section, SnapshotWriter
+from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.snapshots import destination_section, directory_section
 from tocsin.model.errors import StorageFull
 from tocsin.model.identity import Lsn
 from tocsin.node.workers import Workers
+from tocsin.replication.journal_snapshot import group_section
 from tocsin.runtime.ports import Files
 
 
@@ -20,25 +25,32 @@ class SnapshotRun:
     def __init__(
         self,
         files: Files,
-        recovered: Recovered,
-        manager: MessageManager,
+        journal: Journal,
+        journal_id: bytes,
+        directory: Directory,
         workers: Workers,
-        synced: Callable[[], Lsn],
+        stands_at: Callable[[], int],
+        safe: Callable[[], int],
         over: Callable[[bool], None],
+        group_epoch: Callable[[int], int] | None = None,
     ) -> None:
-        """`synced` says up to where the journal survives a power failure; `over` is told how it went."""
-        self._journal = recovered.journal
-        self._synced = synced
-        self._manager = manager
+        """`stands_at` says which record the directory has applied last, `safe` up to where records can't be lost
+        any more: by a power failure, and for a group, because they are committed. `group_epoch` gives the epoch of
+        a record; without it the journal is no group's. `over` is told how it went.
+        """
+        self._journal = journal
+        self._stands_at, self._safe = stands_at, safe
+        self._directory = directory
         self._workers = workers
         self._over = over
-        self._lsn = Lsn(self._journal.last_lsn)
-        self._left = [state.id for state in manager.directory]
+        self._group_epoch = group_epoch
+        self.lsn = Lsn(stands_at())
+        self._left: list[int] = []
         self._busy = True
+        self._abandoned = False
         self._writer: SnapshotWriter | None = None
-        self._directory_done = False
-        journal_id = recovered.identity.journal_id
-        self._workers.upkeep(lambda: _begin(files, journal_id, self._lsn), self._begun)
+        self._first = [self._directory_section, self._group_section]
+        self._workers.upkeep(lambda: _begin(files, journal_id, self.lsn), self._begun)
 
     def _begun(self, writer: SnapshotWriter | None) -> None:
         self._writer = writer
@@ -46,38 +58,62 @@ class SnapshotRun:
 
     def _continue(self, went_well: object) -> None:
         self._busy = False
-        if not went_well:
-            if self._writer is not None:
-                self._workers.upkeep(self._writer.abort, lambda _: None)
-            self._over(False)
+        if not went_well or self._abandoned:
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                self._workers.upkeep(writer.abort, lambda _: None)
+            self._end(False)
         else:
             self.step()
+
+    def abandon(self) -> None:
+        """The state is not to be kept: it may have applied what is never committed. `over` is told when it is done."""
+        if not self._busy and not self._abandoned:
+            self._continue(False)
+        self._abandoned = True
 
     def step(self) -> None:
         """The next section, or the end: a snapshot must not know more than the journal that it stands on."""
         if self._busy or self._writer is None:
             return
         writer = self._writer
-        section = None
-        if not self._directory_done:
-            self._directory_done = True
-            section = directory_section(self._manager.directory, self._journal.last_lsn)
-        while section is None and self._left:
-            state = self._manager.directory.by_id.get(self._left.pop())
-            if state is not None:
-                section = destination_section(state, self._journal.last_lsn)
+        section = self._next_section()
         if section is not None:
-            made = section
             self._busy = True
-            self._workers.upkeep(lambda: _has_room(lambda: writer.add(made)), self._continue)
-        elif self._synced() >= writer.highest_lsn:
+            self._workers.upkeep(lambda: _has_room(lambda: writer.add(section)), self._continue)
+        elif self._safe() >= writer.highest_lsn:
             self._busy = True
             self._workers.upkeep(lambda: _has_room(writer.commit), self._committed)
 
+    def _next_section(self) -> Section | None:
+        while self._first:
+            section = self._first.pop(0)()
+            if section is not None:
+                return section
+        while self._left:
+            state = self._directory.by_id.get(self._left.pop())
+            if state is not None:
+                return destination_section(state, self._stands_at())
+        return None
+
+    def _directory_section(self) -> Section | None:
+        # In the same moment: a destination that is younger than the section has a record that is replayed.
+        self._left = [state.id for state in self._directory]
+        return directory_section(self._directory, self._stands_at())
+
+    def _group_section(self) -> Section | None:
+        return None if self._group_epoch is None else group_section(self.lsn, self._group_epoch(self.lsn))
+
     def _committed(self, went_well: object) -> None:
+        """A snapshot that was finished stays, also when the state was given up meanwhile: all of it was safe."""
+        self._busy, self._writer = False, None
         if went_well:
-            self._journal.snapshot_taken(self._lsn)
-        self._over(bool(went_well))
+            self._journal.snapshot_taken(self.lsn)
+        self._end(bool(went_well))
+
+    def _end(self, went_well: bool) -> None:
+        self._abandoned = True
+        self._over(went_well)
 
 
 def _has_room(job: Callable[[], None]) -> bool:

@@ -168,8 +168,16 @@ class Storage:
     def begin_snapshot(self) -> None:
         if self._snapshot is None and self._workers is not None:
             self._bytes_since_snapshot = 0
+            recovered = self.recovered
             self._snapshot = SnapshotRun(
-                self._files, self.recovered, self.manager, self._workers, lambda: self.synced_lsn, self._snapshot_over
+                self._files,
+                recovered.journal,
+                recovered.identity.journal_id,
+                self.manager.directory,
+                self._workers,
+                lambda: recovered.journal.last_lsn,
+                lambda: self.synced_lsn,
+                self._snapshot_over,
             )
 
     @property

@@ -34,7 +34,9 @@ class LogRead:
 
 @dataclass(slots=True)
 class SnapshotRead:
-    """The answer to ReadSnapshot. `count` 0: there is no such snapshot."""
+    """The answer to ReadSnapshot. `count` 0: there is no such snapshot; with another `lsn` than was asked for it
+    is being made.
+    """
 
     request: int
     lsn: int
@@ -42,6 +44,21 @@ class SnapshotRead:
     count: int
     whole: bytes
     data: Buffer
+
+
+@dataclass(slots=True)
+class ChunkStaged:
+    """The answer to StageChunk: there is room for the next one."""
+
+    lsn: int
+    index: int
+
+
+@dataclass(slots=True)
+class SnapshotRefused:
+    """The other answer to StageChunk and InstallSnapshot: no room, or no snapshot. State and log are as they were."""
+
+    lsn: int
 
 
 @dataclass(slots=True)
@@ -76,7 +93,16 @@ class Propose:
 
 
 Event: TypeAlias = (
-    Received[GroupMessage] | Tick | LogProgress | LogRead | SnapshotRead | SnapshotInstalled | DataArrived | Propose
+    Received[GroupMessage]
+    | Tick
+    | LogProgress
+    | LogRead
+    | SnapshotRead
+    | ChunkStaged
+    | SnapshotRefused
+    | SnapshotInstalled
+    | DataArrived
+    | Propose
 )
 
 # ---- effects
@@ -102,7 +128,9 @@ class ReadSnapshot:
 
 @dataclass(slots=True)
 class StageChunk:
-    """Keep this chunk of a snapshot aside. Chunk 0 begins anew; what was staged before is of no use then."""
+    """Keep this chunk of a snapshot aside, and answer with ChunkStaged or SnapshotRefused. Chunk 0 begins anew; what
+    was staged before is of no use then.
+    """
 
     lsn: int
     index: int
@@ -112,7 +140,7 @@ class StageChunk:
 @dataclass(slots=True)
 class InstallSnapshot:
     """Replace state and log by the chunks that were staged, in one durable step, and answer with
-    SnapshotInstalled.
+    SnapshotInstalled or SnapshotRefused.
     """
 
     lsn: int

@@ -19,6 +19,7 @@ from tocsin.replication.catch_up import CatchUp
 from tocsin.replication.context import Context, Unsafe
 from tocsin.replication.events import (
     Alarm,
+    ChunkStaged,
     DataArrived,
     Effect,
     Event,
@@ -28,6 +29,7 @@ from tocsin.replication.events import (
     RoleChanged,
     SnapshotInstalled,
     SnapshotRead,
+    SnapshotRefused,
     Tick,
 )
 from tocsin.replication.log import GroupLog
@@ -133,9 +135,19 @@ class Member:
                 self._serving.log_read(event)
             case SnapshotRead():
                 self._serving.snapshot_read(event)
+            case ChunkStaged() | SnapshotRefused() | SnapshotInstalled():
+                self._snapshot_progress(event, now)
+
+    def _snapshot_progress(self, event: ChunkStaged | SnapshotRefused | SnapshotInstalled, now: float) -> None:
+        if not isinstance(self.state, CatchUp):
+            return
+        match event:
+            case ChunkStaged():
+                self.state.staged(event, now)
+            case SnapshotRefused():
+                self.state.refused(event, now)
             case SnapshotInstalled():
-                if isinstance(self.state, CatchUp):
-                    self.state.installed(event.lsn)
+                self.state.installed(event.lsn)
 
     def _log_progress(self, now: float) -> None:
         self._answer_fence()

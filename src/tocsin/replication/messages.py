@@ -103,7 +103,9 @@ class SnapshotWanted:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChunk:
-    """`count` 0: there is no such snapshot any more, begin again."""
+    """`count` 0: there is no such snapshot any more, begin again; with another `lsn` than was asked for, it is being
+    made: ask again.
+    """
 
     lsn: int
     epoch: int

@@ -10,6 +10,7 @@ from tocsin.replication.catch_up import whole_digest
 from tocsin.replication.data_pool import digest_of
 from tocsin.replication.events import (
     Alarm,
+    ChunkStaged,
     Committed,
     DataArrived,
     Effect,
@@ -144,6 +145,7 @@ class MemberNode(VoterNode):
                 self.world.after(self._disk_delay(), self, self._read_snapshot, effect)
             case StageChunk():
                 self._staged = [*self._staged[: effect.index], bytes(effect.data)]
+                self.world.after(self._disk_delay(), self, self.handle, ChunkStaged(effect.lsn, effect.index))
             case InstallSnapshot():
                 saved = SavedState(effect.lsn, effect.epoch, b"".join(self._staged))
                 self.world.after(self._disk_delay(), self, self._install, saved)
