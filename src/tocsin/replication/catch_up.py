@@ -2,7 +2,8 @@
 
 Nothing pauses for it. A backup is asked before the primary is. Every chunk has its hash, and the hash of all
 hashes tells that they belong together; a chunk that is damaged or of another snapshot is asked for again. The
-next one is asked for when the one before is staged, so that a slow disk is never buried. Afterwards the member follows the log from there, and joins the in-sync set like anybody else.
+next one is asked for when the one before is staged, so that a slow disk is never buried. Afterwards the member
+follows the log from there, and joins the in-sync set like anybody else.
 """
 
 from __future__ import annotations
