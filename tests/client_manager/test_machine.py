@@ -181,7 +181,7 @@ def test_nothing_is_kept_of_clients_that_came_and_went() -> None:
     registry, manager = driver.broker.clients._registry, driver.manager
     assert (registry.known, registry.sessions, registry.connections, registry.producers) == ({}, {}, {}, 0)
     assert (registry._client_ids, driver.broker.clients._awaited) == ({}, {})
-    assert (manager._attachments, manager._sessions, manager._opening) == ({}, {}, {})
+    assert (manager.attachments.by_key, manager.sessions.known, manager.attachments.opening) == ({}, {}, {})
     assert [state.address.name for state in manager.directory] == ["_DMQ", "news"]
 
 

@@ -53,6 +53,8 @@ def dump(manager: MessageManager) -> dict[str, Any]:
     """Everything that must be the same after a restart, in a form that can be compared."""
     return {
         "next_id": manager.directory.next_id,
+        "names": manager.directory.names.fields(),
+        "deleted": sorted(manager.directory.deleted.items()),
         "destinations": {state.address.name: _destination(state) for state in manager.directory},
         "durable": sorted((str(key), state.id, view.id) for key, (state, view) in manager.directory.durable.items()),
     }
@@ -68,6 +70,7 @@ def _destination(state: DestinationState) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "id": state.id,
+        "incarnation": state.incarnation,
         "options": state.options.fields(),
         "next_offset": log.next_offset,
         "live_bytes": log.live_bytes,

@@ -31,8 +31,8 @@ def test_a_closed_session_gives_back_what_all_its_consumers_held() -> None:
     other = session_of(driver)
     assert [message.count for message in other.consumer("queue:one").take()] == [1]
     assert [message.count for message in other.consumer("queue:two").take()] == [1]
-    assert list(driver.manager._sessions) == [other.producer_id]
-    assert len(driver.manager._attachments) == 2
+    assert list(driver.manager.sessions.known) == [other.producer_id]
+    assert len(driver.manager.attachments.by_key) == 2
 
 
 def test_a_session_that_vanished_counts_what_it_held_after_the_grace_time() -> None:

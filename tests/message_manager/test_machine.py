@@ -117,7 +117,7 @@ def test_a_session_that_leaves_many_destinations_is_answered_once() -> None:
         session.consumer(f"queue:{number}")
     session.close()
     assert client.take(FrameType.FAILURE) == []
-    assert driver.manager._sessions == {}
+    assert driver.manager.sessions.known == {}
     assert all(not state_of(driver, f"queue:{number}").in_use() for number in range(5))
 
 

@@ -324,5 +324,5 @@ def test_a_refused_subscription_leaves_nothing_behind() -> None:
     for _ in range(3):
         with pytest.raises(TocsinError):
             session.consumer("topic:news", **DURABLE)
-    assert len(driver.manager._attachments) == 1
-    assert driver.manager._opening == {}
+    assert len(driver.manager.attachments.by_key) == 1
+    assert driver.manager.attachments.opening == {}

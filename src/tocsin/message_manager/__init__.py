@@ -3,11 +3,15 @@
 machine         commands in, replies and journal records out; the one name that other packages import
 agenda          which destination has something to do, and when
 directory       which destinations exist
+names           the directory of names: which group has a destination
 destination     one queue or topic: its log, its views, its own inbox
 log             the stored batches of a destination, one row in typed arrays each
 view            what one set of competing consumers has finished, holds and may get next
 consumer        one attached consumer: credit, selector, how far it has looked
 locks           messages in flight, as intervals
+sessions        who is there: sessions, connections, client ids; and who has gone without a word
+leaving         sessions that are paused, closed or have vanished
+attachments     all attached consumers, and what they ask for
 attaching       consumers come, resume, and go
 subscribing     which view a consumer attaches to
 storing         publishing, and everything else that puts a batch into a destination

@@ -35,11 +35,18 @@ _ABOUT_ONE = frozenset({"destination.delete", "destination.purge", "destination.
 class Administration:
     """The operations, by their name in the client protocol."""
 
-    def __init__(self, directory: Directory, ledger: Ledger, deleted: Callable[[DestinationState], None]) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        ledger: Ledger,
+        deleted: Callable[[DestinationState], None],
+        most_copies: int = 1,
+    ) -> None:
         self._directory = directory
         self._ledger = ledger
         # Told about a destination that is gone, so that those who wait for it get an answer.
         self._deleted = deleted
+        self._most_copies = most_copies
         self._operations: dict[str, Callable[[Fields], Result]] = {
             "destination.create": self._create,
             "destination.delete": self._delete,
@@ -61,8 +68,16 @@ class Administration:
             found = self._durable_of(fields)
             return found[0] if found is not None else None
         if operation in _ABOUT_ONE:
-            return self._directory.find(_address(fields))
+            return self._existing(operation, _address(fields), _number(fields, "incarnation", 0))
         return None
+
+    def _existing(self, operation: str, address: Destination, incarnation: int) -> DestinationState | None:
+        if not incarnation or self._directory.has(address.name):
+            return self._directory.find(address)
+        if operation == "destination.delete":
+            return None
+        # The directory of names says that it exists, only nobody has used it yet.
+        return self._directory.find_or_create(address, self._ledger, incarnation)
 
     def run(self, operation: str, fields: Fields) -> Result:
         handler = self._operations.get(operation)
@@ -78,7 +93,7 @@ class Administration:
         check_creatable(address.name)
         options = _options(fields, self._directory.defaults, address)
         if not self._directory.has(address.name):
-            self._directory.create(address, options, None, self._ledger)
+            self._directory.create(address, options, None, self._ledger, _number(fields, "incarnation", 0))
             return {"created": True}, self._ledger.last_lsn()
         known = self._directory.find(address)
         if known.options != options:
@@ -87,10 +102,17 @@ class Administration:
 
     def _create_temporary(self, fields: Fields) -> Result:
         address = Destination(Kind(fields["kind"]), fields["name"], True)
-        self._directory.create(address, self._directory.defaults, fields["connection"], self._ledger)
+        if self._directory.has(address.name):
+            # The question comes again after a change of client managers or primaries.
+            if self._directory.find(address).connection != fields["connection"]:
+                raise InvalidDestination(f"{address} belongs to another connection.")
+        else:
+            self._directory.create(address, self._directory.defaults, fields["connection"], self._ledger)
         return {"destination": str(address)}, self._ledger.last_lsn()
 
     def _delete(self, fields: Fields) -> Result:
+        if _number(fields, "incarnation", 0) and not self._directory.has(_address(fields).name):
+            return {}, self._ledger.last_lsn()
         state = self._state(fields)
         if state.connection is not None and fields.get("connection") not in (None, state.connection):
             raise InvalidDestination(f"{state.address} belongs to another connection.")

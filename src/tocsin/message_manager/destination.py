@@ -80,6 +80,7 @@ class DestinationState:
         "expiring",
         "id",
         "inbox",
+        "incarnation",
         "log",
         "lsn",
         "next_view",
@@ -95,12 +96,21 @@ class DestinationState:
         "visible_end",
     )  # fmt: skip
 
-    def __init__(self, destination_id: int, address: Destination, options: Options, connection: bytes | None) -> None:
+    def __init__(
+        self,
+        destination_id: int,
+        address: Destination,
+        options: Options,
+        connection: bytes | None,
+        incarnation: int = 0,
+    ) -> None:
         self.id = destination_id
         self.address = address
         self.options = options
         # The connection that a temporary destination lives and dies with.
         self.connection = connection
+        # Which of the destinations that bore this name; 0: the directory of names has not been asked.
+        self.incarnation = incarnation
         # The state describes all records of this destination up to this LSN.
         self.lsn = 0
         self.log = DestinationLog()

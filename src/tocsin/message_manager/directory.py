@@ -8,18 +8,19 @@ from typing import Any
 
 from tocsin.message_manager.destination import DestinationState, Options
 from tocsin.message_manager.ledger import DropStream, Ledger
+from tocsin.message_manager.names import Names
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.view import View
 from tocsin.model.destination import DEAD_MESSAGES, Destination, Kind
-from tocsin.model.errors import InvalidDestination, ResourceExhausted
-from tocsin.model.limits import DESTINATIONS_MAX
+from tocsin.model.errors import InvalidDestination, ResourceExhausted, StaleName
+from tocsin.model.limits import DELETED_NAMES_MAX, DESTINATIONS_MAX
 
 SubscriptionKey = tuple[str | None, str]
 """(client id, name) of a durable subscription: unique over all topics."""
 
 
 class Directory:
-    __slots__ = ("_by_name", "_names", "by_id", "defaults", "durable", "lsn", "next_id")
+    __slots__ = ("_by_name", "_names", "by_id", "defaults", "deleted", "durable", "lsn", "names", "next_id")
 
     def __init__(self, defaults: Options) -> None:
         self.defaults = defaults
@@ -29,6 +30,10 @@ class Directory:
         self.next_id = 1
         self.lsn = 0
         self.durable: dict[SubscriptionKey, tuple[DestinationState, View]] = {}
+        # The last incarnation of names that were deleted here, the oldest deletion first.
+        self.deleted: dict[str, int] = {}
+        # The group's part of the directory of names, which is about destinations of all groups.
+        self.names = Names()
 
     def __iter__(self) -> Iterator[DestinationState]:
         return iter(list(self.by_id.values()))
@@ -45,15 +50,35 @@ class Directory:
             raise InvalidDestination(f"{address.name!r} is a {state.address.kind.word}, not a {address.kind.word}.")
         return state
 
-    def find_or_create(self, address: Destination, ledger: Ledger) -> DestinationState:
+    def outdated(self, name: str, incarnation: int, ledger: Ledger) -> DestinationState | None:
+        """The destination that must give way to a newer one of its name; StaleName when the newer one is here."""
+        state = self._by_name.get(name)
+        known = self.deleted.get(name, 0) + 1 if state is None else state.incarnation
+        if known > incarnation:
+            raise StaleName(f"{name!r} has been deleted since its place was looked up; look it up again.")
+        if state is None or known == incarnation:
+            return None
+        if known:
+            return state
+        # It is older than the directory of names: it keeps its messages and gets the incarnation.
+        fields = {"id": state.id, "incarnation": incarnation}
+        self.apply_adopt(fields, ledger.append(RecordKind.ADOPT, write_map(fields)))
+        return None
+
+    def apply_adopt(self, fields: dict[str, Any], lsn: int) -> None:
+        state = self.by_id.get(fields["id"])
+        if state is not None:
+            state.incarnation, state.lsn = fields["incarnation"], lsn
+
+    def find_or_create(self, address: Destination, ledger: Ledger, incarnation: int = 0) -> DestinationState:
         if address.name in self._by_name:
             return self.find(address)
         if address.name.startswith("_"):
             raise InvalidDestination(f"There is no {address.kind.word} {address.name!r}; it may have been deleted.")
-        return self.create(address, self.defaults, None, ledger)
+        return self.create(address, self.defaults, None, ledger, incarnation)
 
     def create(
-        self, address: Destination, options: Options, connection: bytes | None, ledger: Ledger
+        self, address: Destination, options: Options, connection: bytes | None, ledger: Ledger, incarnation: int = 0
     ) -> DestinationState:
         if len(self.by_id) >= DESTINATIONS_MAX:
             raise ResourceExhausted(
@@ -61,7 +86,7 @@ class Directory:
             )
         fields: dict[str, Any] = {
             "id": self.next_id, "name": address.name, "kind": int(address.kind), "connection": connection,
-            **options.fields(),
+            "incarnation": incarnation, **options.fields(),
         }  # fmt: skip
         lsn = ledger.append(RecordKind.CREATE, write_map(fields))
         return self.apply_create(fields, lsn)
@@ -69,8 +94,9 @@ class Directory:
     def apply_create(self, fields: dict[str, Any], lsn: int) -> DestinationState:
         connection = fields["connection"]
         address = Destination(Kind(fields["kind"]), fields["name"], connection is not None)
-        options = Options(**{name: fields[name] for name in self.defaults.fields()})
-        state = DestinationState(fields["id"], address, options, connection)
+        # Records of a former release lack what came later.
+        options = Options(**{name: fields.get(name, value) for name, value in Options().fields().items()})
+        state = DestinationState(fields["id"], address, options, connection, fields.get("incarnation", 0))
         self.adopt(state)
         state.lsn = self.lsn = lsn
         return state
@@ -91,6 +117,7 @@ class Directory:
         state = self.by_id.pop(destination_id, None)
         if state is None:
             return
+        self._bury(state)
         del self._by_name[state.address.name]
         self._names.remove(state.address.name)
         for key in [key for key, (owner, _) in self.durable.items() if owner is state]:
@@ -103,6 +130,13 @@ class Directory:
                 ledger.release(batch.lsn)
             if state.options.retained:
                 ledger.drop_stream(DropStream(state.id, None), lsn)
+
+    def _bury(self, state: DestinationState) -> None:
+        if state.incarnation:
+            former = self.deleted.pop(state.address.name, 0)
+            self.deleted[state.address.name] = max(former, state.incarnation)
+            if len(self.deleted) > DELETED_NAMES_MAX:
+                del self.deleted[next(iter(self.deleted))]
 
     def dead_messages(self, ledger: Ledger) -> DestinationState:
         state = self._by_name.get(DEAD_MESSAGES)

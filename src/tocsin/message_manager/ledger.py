@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tocsin.cluster.commands import Reply
+from tocsin.cluster.commands import Reply, Stored
 from tocsin.message_manager.cache import BlockCache
 from tocsin.message_manager.records import RecordKind
 from tocsin.model.batch import Block
@@ -64,15 +64,17 @@ class DropStream:
 
 class Ledger:
     __slots__ = (
-        "_dropping", "_waiting", "cache", "committed", "copies", "drops", "journal", "now", "now_ms", "out",
-        "read_ahead_bytes", "reads",
+        "_copies", "_dropping", "_waiting", "cache", "committed", "drops", "journal", "now", "now_ms", "out",
+        "possible_copies", "read_ahead_bytes", "reads",
     )  # fmt: skip
 
     def __init__(self, journal: Records, cache_bytes: int) -> None:
         self.journal = journal
         self.cache = BlockCache(cache_bytes)
         self.committed = int(journal.durable_lsn)
-        self.copies = 1
+        self._copies = 1
+        # How many members would have what is stored now.
+        self.possible_copies = 1
         self.now = 0.0
         self.now_ms = 0
         self.out: list[tuple[str, Reply]] = []
@@ -82,6 +84,20 @@ class Ledger:
         self.read_ahead_bytes = min(READ_AHEAD_BYTES, cache_bytes // 4)
         self._waiting: deque[tuple[int, str, Reply]] = deque()
         self._dropping: deque[tuple[int, DropStream]] = deque()
+
+    @property
+    def copies(self) -> int:
+        """How many members have what is committed."""
+        return self._copies
+
+    @copies.setter
+    def copies(self, copies: int) -> None:
+        """A confirmation that waits tells how many copies there are when it leaves, not when it was written."""
+        if copies != self._copies:
+            self._copies = copies
+            for _, _, reply in self._waiting:
+                if isinstance(reply, Stored) and reply.copies:
+                    reply.copies = copies
 
     def clock(self, now: float, wall: float) -> None:
         """Takes the time for all that is decided until the next call; time never goes back."""

@@ -19,8 +19,6 @@ from tocsin.cluster.commands import (
     CloseProducer,
     CloseSession,
     Command,
-    ConsumerEnded,
-    ConsumerKey,
     GrantCredit,
     OpenConsumer,
     OpenProducer,
@@ -32,23 +30,31 @@ from tocsin.cluster.commands import (
 )  # fmt: skip
 from tocsin.message_manager.administration import Administration
 from tocsin.message_manager.agenda import Agenda
-from tocsin.message_manager.attaching import Attachment, attach, claim_held, detach, resume
+from tocsin.message_manager.attachments import Attachments
 from tocsin.message_manager.destination import DestinationState, Options
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.dispatch import Step, dispatch
+from tocsin.message_manager.leaving import Leave, Leaving
 from tocsin.message_manager.ledger import DropStream, Ledger, ReadBlocks, Records
-from tocsin.message_manager.readers import serve_readers
-from tocsin.message_manager.records import RecordKind, stored_block, write_map, write_reserve
+from tocsin.message_manager.names import NameService
+from tocsin.message_manager.records import RecordKind, stored_block, write_reserve
 from tocsin.message_manager.refusing import refusal
 from tocsin.message_manager.removals import process_removals
-from tocsin.message_manager.settlement import settle
+from tocsin.message_manager.sessions import Sessions, same_manager
 from tocsin.message_manager.storing import committed, publish, release_due
 from tocsin.message_manager.timers import next_wake, on_time
 from tocsin.message_manager.view import View
 from tocsin.model.batch import Block, DeliveryMode
-from tocsin.model.destination import Destination
+from tocsin.model.destination import Destination, parse_destination
 from tocsin.model.errors import IllegalState, InvalidDestination, TocsinError
-from tocsin.model.limits import CACHE_BYTES_DEFAULT, COMMANDS_PER_TURN, INBOX_COMMANDS_MAX, LEASE_SECONDS, ROWS_PER_STEP
+from tocsin.model.limits import (
+    CACHE_BYTES_DEFAULT,
+    COMMANDS_PER_TURN,
+    INBOX_COMMANDS_MAX,
+    LEASE_SECONDS,
+    ROWS_PER_STEP,
+    SESSION_GRACE_SECONDS,
+)
 from tocsin.model.values import Bytes
 
 _STEPS_PER_RUN = 2
@@ -60,22 +66,10 @@ class Settings:
     lease: float = LEASE_SECONDS
     cache_bytes: int = CACHE_BYTES_DEFAULT
     defaults: Options = field(default_factory=Options)
-
-
-@dataclass(slots=True)
-class _Leave:
-    """A session leaves one destination; the answer goes out when it has left all of them."""
-
-    session: bytes
-    counted: bool
-    countdown: _Countdown
-
-
-@dataclass(slots=True)
-class _Countdown:
-    origin: str
-    request: int
-    left: int
+    grace: float = SESSION_GRACE_SECONDS
+    """How long what came from a client manager waits for another one, when the first is gone."""
+    most_copies: int = 1
+    """How many members the group has: more copies than that can't be asked for."""
 
 
 class MessageManager:
@@ -85,12 +79,13 @@ class MessageManager:
         self.settings = settings
         self.ledger = Ledger(journal, settings.cache_bytes)
         self.directory = Directory(settings.defaults)
-        self._administration = Administration(self.directory, self.ledger, self._empty_inbox)
-        self._attachments: dict[ConsumerKey, Attachment] = {}
-        # Consumers whose opening waits in an inbox: what comes behind it goes to the same place.
-        self._opening: dict[ConsumerKey, DestinationState] = {}
-        # Destinations that a session has producers or consumers at.
-        self._sessions: dict[bytes, set[int]] = {}
+        self._administration = Administration(self.directory, self.ledger, self._empty_inbox, settings.most_copies)
+        self._names = NameService(self.directory.names, self.ledger)
+        self.attachments = Attachments(self.directory, self.ledger, settings.lease)
+        self.sessions = Sessions()
+        self._leaving = Leaving(self.sessions, self.attachments, self.directory, self.ledger, self._enqueue)
+        # Until then nothing is delivered, or None.
+        self._held_until: float | None = None
         self._agenda = Agenda()
         # Commands that wait because the journal has no room.
         self._backlog: deque[tuple[str, Command]] = deque()
@@ -156,6 +151,11 @@ class MessageManager:
     def tick(self, now: float, wall: float) -> None:
         """Time has passed: wake the destinations whose deadline it is."""
         self.ledger.clock(now, wall)
+        if self._held_until is not None and self._held_until <= now:
+            self.release_deliveries()
+        over = self._leaving.end_departures(now)
+        if over:
+            self._delete_temporary(over)
         for destination in self._agenda.due(now):
             state = self.directory.by_id.get(destination)
             if state is not None:
@@ -163,7 +163,45 @@ class MessageManager:
                 self._agenda.add(destination)
 
     def next_deadline(self) -> float | None:
-        return self._agenda.next_time()
+        times = (self._agenda.next_time(), self.sessions.next_deadline(), self._held_until)
+        return min((time for time in times if time is not None), default=None)
+
+    # ---- what the host knows
+
+    @property
+    def possible_copies(self) -> int:
+        """How many members would have what is stored now."""
+        return self.ledger.possible_copies
+
+    @possible_copies.setter
+    def possible_copies(self, copies: int) -> None:
+        self.ledger.possible_copies = copies
+
+    def origin_gone(self, prefix: str, now: float) -> None:
+        """A client manager is gone ("node/boot/"), or one of its links is over ("node/boot/link").
+
+        What came from there waits for the grace, paused: who opens it from elsewhere goes on with it.
+        """
+        consumers = self.attachments.pause_all_of(prefix)
+        self.sessions.gone(prefix, consumers, now + self.settings.grace)
+
+    def adopt_temporary(self, now: float) -> None:
+        """After a promotion: temporary destinations stay, if somebody speaks for their connections within the grace."""
+        owners = {state.connection: None for state in self.directory if state.connection is not None}
+        self.sessions.awaited(owners, now + self.settings.grace)
+
+    def hold_deliveries(self, now: float) -> None:
+        """After a promotion: first all client managers say what their consumers hold, then others get the rest.
+
+        Ends with `release_deliveries`, or by itself after the grace.
+        """
+        self._held_until = now + self.settings.grace
+
+    def release_deliveries(self) -> None:
+        self._held_until = None
+        for state in self.directory:
+            if state.in_use():
+                self._agenda.add(state.id)
 
     def run(self, turns: int = 64) -> bool:
         """Serves destinations that have work, each once; True when there is more to do.
@@ -212,12 +250,18 @@ class MessageManager:
         drops, self.ledger.drops = self.ledger.drops, []
         return drops
 
+    def take_name_changes(self) -> list[str]:
+        """Names whose entry has changed: client managers that remember it must be told."""
+        changed, self._names.changed = self._names.changed, []
+        return changed
+
     # ---- routing
 
     def _route(self, origin: str, command: Command) -> None:
         """Everything about a destination goes through its inbox, so that nothing overtakes what came before it."""
         match command:
             case Publish():
+                self._check_speaker(origin, command.session)
                 state = self.directory.by_id.get(command.destination)
                 if state is None or state.inbox or not self.ledger.has_room:
                     self._enqueue(state, origin, command)
@@ -226,28 +270,62 @@ class MessageManager:
             case CloseProducer():
                 self._enqueue(self.directory.by_id.get(command.destination), origin, command)
             case SettleMessages() | GrantCredit() | CloseConsumer():
-                attachment = self._attachments.get(command.key)
-                state = attachment.state if attachment is not None else self._opening.get(command.key)
-                if state is None:
-                    raise IllegalState("The consumer is closed.")
-                self._enqueue(state, origin, command)
+                self._enqueue(self.attachments.place_of(command.key), origin, command)
             case OpenProducer() | OpenConsumer():
-                address = command.destination
-                # A replay reads what was stored: it does not create the topic that it was mistyped for.
-                replays = isinstance(command, OpenConsumer) and command.mode == "replay"
-                state = self.directory.find(address) if replays else self.directory.find_or_create(address, self.ledger)
-                self._sessions.setdefault(command.session, set()).add(state.id)
+                self.sessions.check(command)
+                state = self._place_for(command)
+                self.sessions.arrived(origin, command, state.id)
                 if isinstance(command, OpenConsumer):
-                    self._opening[command.key] = state
+                    self.attachments.opening[command.key] = state
                 self._enqueue(state, origin, command)
             case Administer():
-                state = self._administration.concerns(command.operation, command.fields)
-                if state is None:
-                    self._administer(origin, command)
-                else:
-                    self._enqueue(state, origin, command)
+                self._route_request(origin, command)
             case _:
                 self._route_ending(origin, command)
+
+    def _check_speaker(self, origin: str, session: bytes) -> None:
+        """A client that has come back elsewhere sends there what was not confirmed; what is late here is refused."""
+        known = self.sessions.known.get(session)
+        if known is not None and known.origin != origin and not same_manager(known.origin, origin):
+            raise IllegalState("The session has moved on: its client has come back through another connection.")
+
+    def _place_for(self, command: OpenProducer | OpenConsumer) -> DestinationState:
+        address = command.destination
+        if command.incarnation:
+            self._make_way(address.name, command.incarnation)
+        # A replay reads what was stored: it does not create the topic that it was mistyped for.
+        if isinstance(command, OpenConsumer) and command.mode == "replay":
+            return self.directory.find(address)
+        return self.directory.find_or_create(address, self.ledger, command.incarnation)
+
+    def _make_way(self, name: str, incarnation: int) -> None:
+        """An older destination of the name is gone, by the directory of names: what is left of it goes here too."""
+        older = self.directory.outdated(name, incarnation, self.ledger)
+        if older is not None:
+            self._delete_destination(older)
+
+    def _route_request(self, origin: str, command: Administer) -> None:
+        operation, fields = command.operation, command.fields
+        if self._names.knows(operation):
+            found, lsn = self._names.run(operation, fields)
+            self.ledger.reply(origin, Answer(command.request, found), lsn)
+            return
+        if self.sessions.knows(operation):
+            self.ledger.reply(origin, Answer(command.request, self.sessions.run(origin, operation, fields)))
+            return
+        incarnation = fields.get("incarnation")
+        if incarnation and isinstance(incarnation, int) and "destination" in fields:
+            name = parse_destination(str(fields["destination"])).name
+            # To delete what is deleted is done already.
+            if operation != "destination.delete" or self.directory.has(name):
+                self._make_way(name, incarnation)
+        state = self._administration.concerns(operation, fields)
+        if state is not None:
+            self._enqueue(state, origin, command)
+            return
+        if operation == "temporary.create":
+            self.sessions.connections[fields["connection"]] = origin
+        self._administer(origin, command)
 
     def _publish_at_once(self, state: DestinationState, origin: str, command: Publish) -> None:
         """Nothing waits before it, and nobody sees it before it is durable: storing it needs no turn of its own."""
@@ -265,39 +343,32 @@ class MessageManager:
     def _route_ending(self, origin: str, command: PauseSession | CloseSession | CloseConnection) -> None:
         match command:
             case CloseSession():
-                states = self._states_of(command.session)
-                self._sessions.pop(command.session, None)
-                countdown = _Countdown(origin, command.request, len(states))
-                if not states:
-                    self.ledger.reply(origin, Answer(command.request, {}))
-                for state in states:
-                    self._enqueue(state, origin, _Leave(command.session, command.counted, countdown))
+                self._leaving.close(origin, command)
             case PauseSession():
-                for state in self._states_of(command.session):
-                    self._enqueue(state, origin, command)
+                self._leaving.pause(origin, command)
             case CloseConnection():
-                for state in self.directory:
-                    if state.connection == command.connection:
-                        self._delete_destination(state)
+                if self.sessions.closes(command.connection, origin):
+                    self._delete_temporary({command.connection})
 
-    def _states_of(self, session: bytes) -> list[DestinationState]:
-        found = (self.directory.by_id.get(each) for each in self._sessions.get(session, ()))
-        return [state for state in found if state is not None]
+    def _delete_temporary(self, connections: set[bytes]) -> None:
+        for state in self.directory:
+            if state.connection in connections:
+                self._delete_destination(state)
 
     def _administer(self, origin: str, command: Administer) -> None:
         fields, lsn = self._administration.run(command.operation, command.fields)
         self.ledger.reply(origin, Answer(command.request, fields), lsn)
 
-    def _enqueue(self, state: DestinationState | None, origin: str, command: Command | _Leave) -> None:
+    def _enqueue(self, state: DestinationState | None, origin: str, command: Command | Leave) -> None:
         if state is None:
             raise InvalidDestination("The destination has been deleted.")
         state.inbox.append((origin, command))
         self._queued += 1
         self._agenda.add(state.id)
 
-    def _refuse(self, origin: str, command: Command | _Leave, error: TocsinError) -> None:
+    def _refuse(self, origin: str, command: Command | Leave, error: TocsinError) -> None:
         if isinstance(command, OpenConsumer):
-            self._opening.pop(command.key, None)
+            self.attachments.opening.pop(command.key, None)
         answer = refusal(command, error)
         if answer is not None:
             # What the same client did before may still be on its way to the disk: no answer overtakes it.
@@ -322,9 +393,9 @@ class MessageManager:
         if state.id not in self.directory.by_id:
             return False
         overdue = release_due(state, ledger)
-        more = dispatch(state, ledger, step)
+        more = dispatch(state, ledger, step) if self._held_until is None else False
         if state.readers:
-            more |= self._serve_readers(state)
+            more |= self.attachments.serve_readers(state)
         if state.removals:
             self._process_removals(state)
         if ledger.last_lsn() > last:
@@ -335,122 +406,45 @@ class MessageManager:
             return more
         return more or bool(state.inbox)
 
-    def _serve_readers(self, state: DestinationState) -> bool:
-        """Readers have a budget of their own: a busy queue does not hold its browsers up."""
-        before = [reader.key for reader in state.readers]
-        more = serve_readers(state, self.ledger, Step(self.settings.lease))
-        left = {reader.key for reader in state.readers}
-        for key in before:
-            if key not in left:
-                self._attachments.pop(key, None)
-        return more
-
-    def _execute(self, state: DestinationState, origin: str, command: Command | _Leave) -> None:
+    def _execute(self, state: DestinationState, origin: str, command: Command | Leave) -> None:
         ledger = self.ledger
         match command:
             case Publish():
                 publish(state, origin, command, ledger)
             case SettleMessages():
-                self._settle(state, origin, command)
+                self.attachments.settle(state, origin, command)
             case GrantCredit():
-                self._grant(command)
+                self.attachments.grant(origin, command)
             case OpenProducer():
                 last = state.producers.last_sequence(command.session)
                 fields = {"destination": state.id, "last_sequence": last}
                 ledger.reply(origin, Answer(command.request, fields), ledger.last_lsn())
             case OpenConsumer():
-                self._open_consumer(state, origin, command)
+                lsn = self.attachments.open(state, origin, command)
+                if lsn:
+                    self._agenda.add_when_durable(lsn, state.id)
             case CloseConsumer():
-                attachment = self._attachments.pop(command.key, None)
-                if attachment is not None:
-                    detach(self.directory, attachment, False, ledger)
-                ledger.reply(origin, Answer(command.request, {}), ledger.last_lsn())
+                self.attachments.close(origin, command)
             case Administer():
                 self._administer(origin, command)
             case _:
                 self._execute_ending(state, command)
 
-    def _execute_ending(self, state: DestinationState, command: Command | _Leave) -> None:
+    def _execute_ending(self, state: DestinationState, command: Command | Leave) -> None:
         match command:
             case CloseProducer():
-                self._forget(state, command.session)
+                self._leaving.forget_producer(state, command.session)
             case PauseSession():
-                for key, attachment in self._attachments.items():
-                    if key[0] == command.session and attachment.state is state:
-                        attachment.consumer.paused = True
-            case _Leave():
-                self._leave(state, command)
+                self.attachments.pause(command.session, state)
+            case Leave():
+                self._leaving.leave(state, command)
             case _:
                 raise IllegalState(f"{type(command).__name__} is not a command for a destination.")
 
-    def _settle(self, state: DestinationState, origin: str, command: SettleMessages) -> None:
-        attachment = self._attachments.get(command.key)
-        if attachment is None or attachment.view is None:
-            raise IllegalState("The consumer is closed, or holds nothing.")
-        consumer = attachment.consumer
-        lsn = settle(state, attachment.view, command.key, command.settle, self.settings.lease, self.ledger)
-        # The answer covers all settlements before it too, so it waits for them.
-        consumer.settled_lsn = max(consumer.settled_lsn, lsn)
-        self.ledger.reply(origin, SettledTo(command.key, command.settle.number), consumer.settled_lsn)
-
-    def _grant(self, command: GrantCredit) -> None:
-        attachment = self._attachments.get(command.key)
-        if attachment is None:
-            return
-        consumer = attachment.consumer
-        consumer.messages_allowed = max(consumer.messages_allowed, command.messages)
-        consumer.bytes_allowed = max(consumer.bytes_allowed, command.bytes)
-        if attachment.view is not None:
-            attachment.view.idle = False
-
-    def _open_consumer(self, state: DestinationState, origin: str, command: OpenConsumer) -> None:
-        known = self._attachments.get(command.key)
-        if known is not None:
-            self._opening.pop(command.key, None)
-            if known.state is not state or known.consumer.mode != command.mode:
-                raise IllegalState(f"Consumer {command.consumer} is open already, for something else.")
-            kept = resume(known, origin, command, self.settings.lease, self.ledger)
-            self.ledger.reply(origin, Answer(command.request, {"kept": [list(each) for each in kept]}))
-            return
-        attachment = attach(self.directory, state, origin, command, self.ledger)
-        self._attachments[command.key] = attachment
-        self._opening.pop(command.key, None)
-        fields: dict[str, object] = {}
-        if command.held is not None:
-            kept = claim_held(attachment, command.held, self.settings.lease, self.ledger)
-            fields["kept"] = [list(each) for each in kept]
-        # The answer comes before the first delivery: the client takes what comes behind it for new.
-        lsn = attachment.consumer.opened_lsn = self.ledger.last_lsn()
-        self._agenda.add_when_durable(lsn, state.id)
-        self.ledger.reply(origin, Answer(command.request, fields), lsn)
-
-    def _forget(self, state: DestinationState, producer_id: bytes) -> None:
-        if state.producers.forget(producer_id):
-            fields = {"destination": state.id, "producer": producer_id}
-            state.lsn = self.ledger.append(RecordKind.FORGET, write_map(fields))
-
-    # ---- sessions
-
-    def _leave(self, state: DestinationState, command: _Leave) -> None:
-        for key in [
-            key for key, each in self._attachments.items() if key[0] == command.session and each.state is state
-        ]:
-            detach(self.directory, self._attachments.pop(key), command.counted, self.ledger)
-        if not command.counted:
-            self._forget(state, command.session)
-        self._left(command.countdown)
-
-    def _left(self, countdown: _Countdown) -> None:
-        countdown.left -= 1
-        if not countdown.left:
-            self.ledger.reply(countdown.origin, Answer(countdown.request, {}), self.ledger.last_lsn())
+    # ---- destinations that go
 
     def _delete_destination(self, state: DestinationState) -> None:
-        for key, attachment in list(self._attachments.items()):
-            if attachment.state is state:
-                del self._attachments[key]
-                error = InvalidDestination(f"{state.address} has been deleted.")
-                self.ledger.reply(attachment.consumer.origin, ConsumerEnded(key, error))
+        self.attachments.end_all(state, InvalidDestination(f"{state.address} has been deleted."))
         self.directory.delete(state, self.ledger)
         self._empty_inbox(state)
 
@@ -459,8 +453,8 @@ class MessageManager:
         self._queued -= len(state.inbox)
         while state.inbox:
             origin, command = state.inbox.popleft()
-            if isinstance(command, _Leave):
-                self._left(command.countdown)
+            if isinstance(command, Leave):
+                self._leaving.left(command.countdown)
             else:
                 self._refuse(origin, command, InvalidDestination(f"{state.address} has been deleted."))
 

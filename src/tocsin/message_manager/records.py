@@ -12,6 +12,9 @@
     MOVE         stored block   messages are finished in one view and stored in another destination, in one step
     FORGET       map            a producer closed cleanly or expired: its deduplication row goes
     TRIM         map            retention dropped everything before an offset
+    NAME         map            a name is given to a destination of some group
+    UNNAME       map            it is free again
+    ADOPT        map            a destination from before the directory of names has got its incarnation
 
     stored block
         0   4  destination
@@ -72,6 +75,9 @@ class RecordKind(IntEnum):
     MOVE = 10
     FORGET = 11
     TRIM = 12
+    NAME = 13
+    UNNAME = 14
+    ADOPT = 15
 
 
 @dataclass(slots=True)

@@ -58,6 +58,9 @@ class Recovery:
             RecordKind.MOVE: self._move,
             RecordKind.FORGET: self._forget,
             RecordKind.TRIM: self._trim,
+            RecordKind.NAME: self._name,
+            RecordKind.UNNAME: self._unname,
+            RecordKind.ADOPT: self._adopt,
         }
 
     def load(self, snapshot: Snapshot) -> None:
@@ -134,6 +137,21 @@ class Recovery:
 
     def _delete(self, lsn: int, payload: Bytes) -> None:
         self._directory.apply_delete(read_map(payload)["id"], max(lsn, self._directory.lsn), self.ledger)
+
+    def _name(self, lsn: int, payload: Bytes) -> None:
+        if lsn > self._directory.lsn:
+            self._directory.lsn = lsn
+            self._directory.names.apply_assign(read_map(payload))
+
+    def _unname(self, lsn: int, payload: Bytes) -> None:
+        if lsn > self._directory.lsn:
+            self._directory.lsn = lsn
+            self._directory.names.apply_remove(read_map(payload))
+
+    def _adopt(self, lsn: int, payload: Bytes) -> None:
+        fields = read_map(payload)
+        if self._young(fields["id"], lsn) is not None:
+            self._directory.apply_adopt(fields, lsn)
 
     def _publish(self, lsn: int, payload: Bytes) -> None:
         stored = read_stored(payload)

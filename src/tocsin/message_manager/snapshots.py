@@ -30,7 +30,8 @@ _DELAYED_NUMBERS = 7
 
 
 def directory_section(directory: Directory, lsn: int) -> Section:
-    return Section(DIRECTORY, Lsn(lsn), encode_value({"next_id": directory.next_id}))
+    fields = {"next_id": directory.next_id, "names": directory.names.fields(), "deleted": directory.deleted}
+    return Section(DIRECTORY, Lsn(lsn), encode_value(fields, SNAPSHOT_ITEMS_MAX))
 
 
 def destination_section(state: DestinationState, lsn: int) -> Section:
@@ -42,7 +43,8 @@ def destination_section(state: DestinationState, lsn: int) -> Section:
     rows |= {"base": log.base, "next_offset": log.next_offset}
     fields: dict[str, Any] = {
         "id": state.id, "name": state.address.name, "kind": int(state.address.kind),
-        "connection": state.connection, "options": state.options.fields(), "next_view": state.next_view,
+        "connection": state.connection, "incarnation": state.incarnation,
+        "options": state.options.fields(), "next_view": state.next_view,
         "rows": rows, "views": [_view_fields(state, view) for view in state.views.values() if view.durable],
         "producers": _producer_fields(state), "delayed": _delayed_bytes(state), "left_out": _left_out(state),
     }  # fmt: skip
@@ -117,15 +119,21 @@ def _left_out(state: DestinationState) -> list[list[int]]:
 
 
 def load_directory(directory: Directory, section: Section) -> None:
-    directory.next_id = decode_map(section.data)["next_id"]
+    fields = decode_map(section.data, SNAPSHOT_ITEMS_MAX)
+    directory.next_id = fields["next_id"]
     directory.lsn = section.lsn
+    # A snapshot of a former release has neither names nor incarnations.
+    directory.names.load(fields.get("names", directory.names.fields()))
+    directory.deleted = fields.get("deleted", {})
 
 
 def load_destination(directory: Directory, section: Section, now: float) -> DestinationState:
     fields = decode_map(section.data, SNAPSHOT_ITEMS_MAX)
     connection = fields["connection"]
     address = Destination(Kind(fields["kind"]), fields["name"], connection is not None)
-    state = DestinationState(fields["id"], address, Options(**fields["options"]), connection)
+    state = DestinationState(
+        fields["id"], address, Options(**fields["options"]), connection, fields.get("incarnation", 0)
+    )
     state.lsn = section.lsn
     state.next_view = fields["next_view"]
     _load_rows(state, fields["rows"])

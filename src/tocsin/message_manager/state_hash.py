@@ -32,7 +32,11 @@ def state_hash(directory: Directory) -> bytes:
 def describe_directory(directory: Directory) -> dict[str, Any]:
     """What is hashed of the directory itself; for people who look for the difference."""
     subscriptions = sorted((repr(key), state.id, view.id) for key, (state, view) in directory.durable.items())
-    return {"next_id": directory.next_id, "durable": subscriptions}
+    names = sorted((name, repr(entry)) for name, entry in directory.names.entries.items())
+    return {
+        "next_id": directory.next_id, "durable": subscriptions, "names": names,
+        "next_incarnation": directory.names.next_incarnation, "deleted": sorted(directory.deleted.items()),
+    }  # fmt: skip
 
 
 def describe_destination(state: DestinationState) -> dict[str, Any]:
@@ -40,7 +44,8 @@ def describe_destination(state: DestinationState) -> dict[str, Any]:
     volatile = _volatile_spans(state)
     return {
         "id": state.id, "address": str(state.address), "connection": state.connection,
-        "options": state.options.fields(), "next_offset": state.log.next_offset, "rows": _rows(state),
+        "incarnation": state.incarnation, "options": state.options.fields(), "next_offset": state.log.next_offset,
+        "rows": _rows(state),
         "views": [_view(state, view, volatile) for _, view in sorted(state.views.items()) if view.durable],
         # Their order says who gives way when there are too many.
         "producers": [(key, row.last, row.epoch) for key, row in state.producers.rows.items()],

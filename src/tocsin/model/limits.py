@@ -210,7 +210,12 @@ COMMANDS_PER_MESSAGE_MAX = 1_024
 ERROR_TEXT_BYTES_MAX = 4 * KIB
 HELD_RANGES_MAX = PREFETCH_MAX
 """Ranges that a consumer holds when it resumes: at worst each message it was sent is one by itself."""
+CLIENT_IDS_MAX = 10 * CONNECTIONS_MAX
 NAME_SLOTS = 1_024
+NAMES_MAX = 10 * DESTINATIONS_MAX
+"""In the directory that one group keeps; the destinations themselves are spread over all groups."""
+DELETED_NAMES_MAX = 16_384
+"""Deleted destinations that a group remembers, so that nobody who knew them brings them back."""
 GROUPS_MAX = BUS_CHANNELS_MAX
 
 # Clusters.

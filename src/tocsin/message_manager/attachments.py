@@ -1,0 +1,142 @@
+"""All attached consumers of a message manager, and what their client managers ask for them.
+
+A consumer listens to the client manager that opened it last: what a former one says late changes nothing.
+"""
+
+from __future__ import annotations
+
+from tocsin.cluster.commands import (
+    Answer,
+    CloseConsumer,
+    ConsumerEnded,
+    ConsumerKey,
+    GrantCredit,
+    OpenConsumer,
+    SettledTo,
+    SettleMessages,
+)
+from tocsin.message_manager.attaching import Attachment, attach, claim_held, detach, resume
+from tocsin.message_manager.destination import DestinationState
+from tocsin.message_manager.directory import Directory
+from tocsin.message_manager.dispatch import Step
+from tocsin.message_manager.ledger import Ledger
+from tocsin.message_manager.readers import serve_readers
+from tocsin.message_manager.sessions import is_of, same_manager
+from tocsin.message_manager.settlement import settle
+from tocsin.model.errors import IllegalState, TocsinError
+
+
+class Attachments:
+    __slots__ = ("_directory", "_lease", "_ledger", "by_key", "opening")
+
+    def __init__(self, directory: Directory, ledger: Ledger, lease: float) -> None:
+        self._directory = directory
+        self._ledger = ledger
+        self._lease = lease
+        self.by_key: dict[ConsumerKey, Attachment] = {}
+        # Consumers whose opening waits in an inbox: what comes behind it goes to the same place.
+        self.opening: dict[ConsumerKey, DestinationState] = {}
+
+    def place_of(self, key: ConsumerKey) -> DestinationState:
+        attachment = self.by_key.get(key)
+        state = attachment.state if attachment is not None else self.opening.get(key)
+        if state is None:
+            raise IllegalState("The consumer is closed.")
+        return state
+
+    # ---- what a consumer's client manager asks for
+
+    def open(self, state: DestinationState, origin: str, command: OpenConsumer) -> int:
+        """Attaches or resumes, and answers; returns the LSN before which nothing is delivered, 0 for none."""
+        known = self.by_key.get(command.key)
+        if known is not None:
+            self.opening.pop(command.key, None)
+            if known.state is not state or known.consumer.mode != command.mode:
+                raise IllegalState(f"Consumer {command.consumer} is open already, for something else.")
+            kept = resume(known, origin, command, self._lease, self._ledger)
+            self._ledger.reply(origin, Answer(command.request, {"kept": [list(each) for each in kept]}))
+            return 0
+        attachment = attach(self._directory, state, origin, command, self._ledger)
+        self.by_key[command.key] = attachment
+        self.opening.pop(command.key, None)
+        fields: dict[str, object] = {}
+        if command.held is not None:
+            kept = claim_held(attachment, command.held, self._lease, self._ledger)
+            fields["kept"] = [list(each) for each in kept]
+        # The answer comes before the first delivery: the client takes what comes behind it for new.
+        lsn = attachment.consumer.opened_lsn = self._ledger.last_lsn()
+        self._ledger.reply(origin, Answer(command.request, fields), lsn)
+        return lsn
+
+    def settle(self, state: DestinationState, origin: str, command: SettleMessages) -> None:
+        attachment = self.by_key.get(command.key)
+        if attachment is None or attachment.view is None or not _listens(attachment, origin):
+            raise IllegalState("The consumer is closed, or holds nothing.")
+        consumer = attachment.consumer
+        lsn = settle(state, attachment.view, command.key, command.settle, self._lease, self._ledger)
+        # The answer covers all settlements before it too, so it waits for them.
+        consumer.settled_lsn = max(consumer.settled_lsn, lsn)
+        self._ledger.reply(origin, SettledTo(command.key, command.settle.number), consumer.settled_lsn)
+
+    def grant(self, origin: str, command: GrantCredit) -> None:
+        attachment = self.by_key.get(command.key)
+        if attachment is None or not _listens(attachment, origin):
+            return
+        consumer = attachment.consumer
+        consumer.messages_allowed = max(consumer.messages_allowed, command.messages)
+        consumer.bytes_allowed = max(consumer.bytes_allowed, command.bytes)
+        if attachment.view is not None:
+            attachment.view.idle = False
+
+    def close(self, origin: str, command: CloseConsumer) -> None:
+        attachment = self.by_key.get(command.key)
+        if attachment is not None and _listens(attachment, origin):
+            del self.by_key[command.key]
+            detach(self._directory, attachment, False, self._ledger)
+        self._ledger.reply(origin, Answer(command.request, {}), self._ledger.last_lsn())
+
+    # ---- what happens to them
+
+    def pause(self, session: bytes, state: DestinationState) -> None:
+        for key, attachment in self.by_key.items():
+            if key[0] == session and attachment.state is state:
+                attachment.consumer.paused = True
+
+    def pause_all_of(self, prefix: str) -> list[tuple[ConsumerKey, str]]:
+        """Their client manager is gone; returns who they are and what their origin is."""
+        found: list[tuple[ConsumerKey, str]] = []
+        for key, attachment in self.by_key.items():
+            if is_of(attachment.consumer.origin, prefix):
+                attachment.consumer.paused = True
+                found.append((key, attachment.consumer.origin))
+        return found
+
+    def leave(self, session: bytes, state: DestinationState, counted: bool, origin: str | None) -> None:
+        """A session's consumers go from a destination; with an origin, only those that still have it."""
+        for key in [
+            key
+            for key, each in self.by_key.items()
+            if key[0] == session and each.state is state and origin in (None, each.consumer.origin)
+        ]:
+            detach(self._directory, self.by_key.pop(key), counted, self._ledger)
+
+    def end_all(self, state: DestinationState, error: TocsinError) -> None:
+        """The destination is gone: its consumers are told."""
+        for key, attachment in list(self.by_key.items()):
+            if attachment.state is state:
+                del self.by_key[key]
+                self._ledger.reply(attachment.consumer.origin, ConsumerEnded(key, error))
+
+    def serve_readers(self, state: DestinationState) -> bool:
+        """Readers have a budget of their own: a busy queue does not hold its browsers up."""
+        before = [reader.key for reader in state.readers]
+        more = serve_readers(state, self._ledger, Step(self._lease))
+        left = {reader.key for reader in state.readers}
+        for key in before:
+            if key not in left:
+                self.by_key.pop(key, None)
+        return more
+
+
+def _listens(attachment: Attachment, origin: str) -> bool:
+    return same_manager(attachment.consumer.origin, origin)

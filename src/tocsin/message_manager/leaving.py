@@ -1,0 +1,108 @@
+"""Sessions go: paused, closed, or vanished. Each destination they used lets go of them in its own turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tocsin.cluster.commands import Answer, CloseSession, PauseSession
+from tocsin.message_manager.attachments import Attachments
+from tocsin.message_manager.destination import DestinationState
+from tocsin.message_manager.directory import Directory
+from tocsin.message_manager.ledger import Ledger
+from tocsin.message_manager.records import RecordKind, write_map
+from tocsin.message_manager.sessions import Sessions
+
+
+@dataclass(slots=True)
+class Countdown:
+    """An answer that goes out when the session has left all of its destinations."""
+
+    origin: str
+    request: int
+    left: int
+
+
+@dataclass(slots=True)
+class Leave:
+    """A session leaves one destination."""
+
+    session: bytes
+    counted: bool
+    countdown: Countdown | None = None
+    origin: str | None = None
+    """Only the consumers that still have this origin leave, and the session stays."""
+
+
+class Leaving:
+    __slots__ = ("_attachments", "_directory", "_enqueue", "_ledger", "_sessions")
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        attachments: Attachments,
+        directory: Directory,
+        ledger: Ledger,
+        enqueue: Callable[[DestinationState, str, Leave | PauseSession], None],
+    ) -> None:
+        self._sessions = sessions
+        self._attachments = attachments
+        self._directory = directory
+        self._ledger = ledger
+        self._enqueue = enqueue
+
+    def pause(self, origin: str, command: PauseSession) -> None:
+        if not self._sessions.outdated(command.session, command.epoch):
+            for state in self._states_of(command.session):
+                self._enqueue(state, origin, command)
+
+    def close(self, origin: str, command: CloseSession) -> None:
+        """Answered when all of it is done; a word that comes too late is answered and changes nothing."""
+        outdated = self._sessions.outdated(command.session, command.epoch)
+        states = [] if outdated else self._states_of(command.session)
+        if not outdated:
+            self._sessions.known.pop(command.session, None)
+        countdown = Countdown(origin, command.request, len(states))
+        if not states:
+            self._ledger.reply(origin, Answer(command.request, {}))
+        for state in states:
+            self._enqueue(state, origin, Leave(command.session, command.counted, countdown))
+
+    def end_departures(self, now: float) -> set[bytes]:
+        """Who has not come back within the grace has vanished; returns the connections that are over with it."""
+        over: set[bytes] = set()
+        for departure in self._sessions.due(now):
+            for session, origin in departure.sessions:
+                states = self._states_of(session)
+                del self._sessions.known[session]
+                for state in states:
+                    self._enqueue(state, origin, Leave(session, counted=True))
+            for key, origin in departure.consumers:
+                attachment = self._attachments.by_key.get(key)
+                if attachment is not None and attachment.consumer.origin == origin:
+                    self._enqueue(attachment.state, origin, Leave(key[0], counted=True, origin=origin))
+            over.update(connection for connection, _ in departure.connections)
+        return over
+
+    def leave(self, state: DestinationState, command: Leave) -> None:
+        self._attachments.leave(command.session, state, command.counted, command.origin)
+        if not command.counted:
+            self.forget_producer(state, command.session)
+        self.left(command.countdown)
+
+    def left(self, countdown: Countdown | None) -> None:
+        if countdown is None:
+            return
+        countdown.left -= 1
+        if not countdown.left:
+            self._ledger.reply(countdown.origin, Answer(countdown.request, {}), self._ledger.last_lsn())
+
+    def forget_producer(self, state: DestinationState, producer_id: bytes) -> None:
+        if state.producers.forget(producer_id):
+            fields = {"destination": state.id, "producer": producer_id}
+            state.lsn = self._ledger.append(RecordKind.FORGET, write_map(fields))
+
+    def _states_of(self, session: bytes) -> list[DestinationState]:
+        known = self._sessions.known.get(session)
+        found = (self._directory.by_id.get(each) for each in (known.destinations if known is not None else ()))
+        return [state for state in found if state is not None]

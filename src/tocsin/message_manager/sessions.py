@@ -1,0 +1,193 @@
+"""Who is there: sessions, connections and client ids, each with the origin that spoke for it last.
+
+An origin is one link of a client manager, "node/boot/link"; in a server of one process there is only one, without
+slashes. When a client manager is gone, all that came from it is remembered as a departure: what nobody has spoken for
+from another origin when the grace is over has gone for good. Nothing of this is in the journal: client managers say it
+again when they link to a new primary.
+
+    client_id.claim    {client_id, connection}  one connection in the cluster has it, wherever it speaks from
+    client_id.release  {client_id, connection}  counts only from the client manager that holds the claim
+    connection.keep    {connections}            these connections live there now, and so do their temporary destinations
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tocsin.cluster.commands import ConsumerKey, OpenConsumer, OpenProducer
+from tocsin.model.errors import IllegalState, InvalidClientId, ProtocolError, ResourceExhausted
+from tocsin.model.limits import CLIENT_ID_BYTES_MAX, CLIENT_IDS_MAX
+
+NOBODY = ""
+"""The origin of a connection that nobody has spoken for."""
+
+
+@dataclass(slots=True)
+class Session:
+    origin: str
+    epoch: int
+    connection: bytes
+    destinations: set[int] = field(default_factory=set)
+    """Where it has producers or consumers."""
+
+
+@dataclass(slots=True)
+class Claim:
+    connection: bytes
+    origin: str
+
+
+@dataclass(slots=True)
+class Departure:
+    """What went at one moment, each with the origin it had: one that has another by the deadline is still there."""
+
+    deadline: float
+    sessions: list[tuple[bytes, str]] = field(default_factory=list)
+    consumers: list[tuple[ConsumerKey, str]] = field(default_factory=list)
+    """Also those of sessions that have moved already, and left them behind."""
+    connections: list[tuple[bytes, str]] = field(default_factory=list)
+    client_ids: list[tuple[str, str]] = field(default_factory=list)
+
+
+def is_of(origin: str, prefix: str) -> bool:
+    """Whether the prefix, "node/boot/", is the origin's; a whole origin is its own prefix alone."""
+    return origin.startswith(prefix) if prefix.endswith("/") else origin == prefix
+
+
+def same_manager(origin: str, other: str) -> bool:
+    """Whether two origins are links of one boot of one client manager."""
+    return origin == other or origin.rpartition("/")[0] == other.rpartition("/")[0]
+
+
+class Sessions:
+    __slots__ = ("_departures", "_operations", "client_ids", "connections", "known")
+
+    def __init__(self) -> None:
+        self.known: dict[bytes, Session] = {}
+        self.connections: dict[bytes, str] = {}
+        self.client_ids: dict[str, Claim] = {}
+        self._departures: deque[Departure] = deque()
+        self._operations: dict[str, Callable[[str, dict[str, Any]], None]] = {
+            "client_id.claim": self._claim,
+            "client_id.release": self._release,
+            "connection.keep": self._keep,
+        }
+
+    # ---- who comes
+
+    def check(self, command: OpenProducer | OpenConsumer) -> None:
+        known = self.known.get(command.session)
+        if known is not None and command.epoch < known.epoch:
+            raise IllegalState("The session has moved on: its client has come back through another connection.")
+
+    def arrived(self, origin: str, command: OpenProducer | OpenConsumer, destination: int) -> None:
+        known = self.known.get(command.session)
+        if known is None:
+            known = self.known[command.session] = Session(origin, command.epoch, command.connection)
+        known.origin, known.epoch, known.connection = origin, command.epoch, command.connection
+        known.destinations.add(destination)
+        self.connections[command.connection] = origin
+
+    def outdated(self, session: bytes, epoch: int) -> bool:
+        """Whether a word about the session comes too late: it has come back meanwhile."""
+        known = self.known.get(session)
+        return known is not None and epoch < known.epoch
+
+    def closes(self, connection: bytes, origin: str) -> bool:
+        """The connection is over, unless it lives at another client manager by now."""
+        here = same_manager(self.connections.get(connection, origin), origin)
+        if here:
+            self.connections.pop(connection, None)
+        return here
+
+    # ---- what client managers say of connections
+
+    def knows(self, operation: str) -> bool:
+        return operation in self._operations
+
+    def run(self, origin: str, operation: str, fields: dict[str, Any]) -> dict[str, Any]:
+        self._operations[operation](origin, fields)
+        return {}
+
+    def _claim(self, origin: str, fields: dict[str, Any]) -> None:
+        client_id, connection = _client_id(fields), _connection(fields.get("connection"))
+        claim = self.client_ids.get(client_id)
+        if claim is not None and claim.connection != connection:
+            raise InvalidClientId(f"The client id {client_id!r} is in use by another connection.")
+        if claim is None and len(self.client_ids) >= CLIENT_IDS_MAX:
+            raise ResourceExhausted(f"There are {CLIENT_IDS_MAX} client ids in use, which is the most.")
+        self.client_ids[client_id] = Claim(connection, origin)
+
+    def _release(self, origin: str, fields: dict[str, Any]) -> None:
+        client_id, connection = _client_id(fields), _connection(fields.get("connection"))
+        claim = self.client_ids.get(client_id)
+        if claim is not None and claim.connection == connection and same_manager(claim.origin, origin):
+            del self.client_ids[client_id]
+
+    def _keep(self, origin: str, fields: dict[str, Any]) -> None:
+        connections = fields.get("connections")
+        if not isinstance(connections, list):
+            raise ProtocolError("The field 'connections' of a request must be a list of connection ids.")
+        for connection in connections:
+            self.connections[_connection(connection)] = origin
+
+    # ---- who goes
+
+    def gone(self, prefix: str, consumers: Iterable[tuple[ConsumerKey, str]], deadline: float) -> Departure:
+        departure = Departure(
+            deadline,
+            [(each, known.origin) for each, known in self.known.items() if is_of(known.origin, prefix)],
+            list(consumers),
+            [(each, origin) for each, origin in self.connections.items() if is_of(origin, prefix)],
+            [(each, claim.origin) for each, claim in self.client_ids.items() if is_of(claim.origin, prefix)],
+        )
+        if departure.sessions or departure.consumers or departure.connections or departure.client_ids:
+            self._departures.append(departure)
+        return departure
+
+    def awaited(self, connections: Iterable[bytes], deadline: float) -> None:
+        """Nobody has spoken for these connections yet; by the deadline somebody should have."""
+        missing = [(each, NOBODY) for each in connections if each not in self.connections]
+        if missing:
+            self._departures.append(Departure(deadline, connections=missing))
+
+    def next_deadline(self) -> float | None:
+        return self._departures[0].deadline if self._departures else None
+
+    def due(self, now: float) -> list[Departure]:
+        """Departures whose grace is over, without those who came back; their connections and client ids are free."""
+        found: list[Departure] = []
+        while self._departures and self._departures[0].deadline <= now:
+            departure = self._departures.popleft()
+            departure.sessions = [
+                (each, origin)
+                for each, origin in departure.sessions
+                if (known := self.known.get(each)) is not None and known.origin == origin
+            ]
+            departure.connections = [
+                (each, origin) for each, origin in departure.connections if self.connections.get(each, NOBODY) == origin
+            ]
+            for each, _ in departure.connections:
+                self.connections.pop(each, None)
+            for client_id, origin in departure.client_ids:
+                claim = self.client_ids.get(client_id)
+                if claim is not None and claim.origin == origin:
+                    del self.client_ids[client_id]
+            found.append(departure)
+        return found
+
+
+def _client_id(fields: dict[str, Any]) -> str:
+    client_id = fields.get("client_id")
+    if not isinstance(client_id, str) or not 0 < len(client_id.encode("utf-8", "replace")) <= CLIENT_ID_BYTES_MAX:
+        raise InvalidClientId(f"A client id is a text of 1 to {CLIENT_ID_BYTES_MAX} bytes.")
+    return client_id
+
+
+def _connection(connection: object) -> bytes:
+    if not isinstance(connection, bytes) or len(connection) != 16:
+        raise ProtocolError("A connection is known by an id of 16 bytes.")
+    return connection
