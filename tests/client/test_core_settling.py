@@ -84,3 +84,22 @@ def test_who_waits_is_told_of_the_end() -> None:
     settlements.fail(ConnectionFailed("gone"))
     assert isinstance(waiting.error, ConnectionFailed)
     assert settlements.is_clear
+
+
+def test_only_the_last_word_about_a_message_is_repeated() -> None:
+    """Given back, received again, acknowledged: after a reconnect the server must not hear of the first part, or it
+    would give the message to somebody else before it hears of the second.
+    """
+    dialogue, settlements = opened()
+    settlements.outstanding.add(0, 4)
+    settlements.nack([(0, 3)], 0, "")
+    settlements.outstanding.add(0, 2)
+    settlements.to_acknowledge.add(0, 1)
+    settlements.flush()
+    dialogue.settled()
+    settlements.repeat(RangeSet([(0, 4)]))
+    assert [(settle.outcome, settle.ranges) for settle in dialogue.settled()] == [
+        (Outcome.NACK, [(2, 3)]),
+        (Outcome.ACKNOWLEDGE, [(0, 1)]),
+    ]
+    assert list(settlements.outstanding) == [(1, 2), (3, 4)]

@@ -23,13 +23,14 @@ class Acknowledging:
     __slots__ = ("_ticks", "at", "lively")
 
     def __init__(self) -> None:
-        self.lively: set[ConsumerState] = set()
+        # Ordered, so that the same events lead to the same frames.
+        self.lively: dict[ConsumerState, None] = {}
         self.at: float | None = None
         self._ticks = 0
 
     def watch(self, consumer: ConsumerState, now: float) -> bool:
         """Says whether this has set a deadline that was not there before."""
-        self.lively.add(consumer)
+        self.lively[consumer] = None
         if self.at is not None:
             return False
         self.at = now + ACKNOWLEDGE_WITHIN_SECONDS
@@ -47,5 +48,5 @@ class Acknowledging:
             consumer.idle_ticks += 1
             if consumer.idle_ticks >= IDLE_TICKS_MAX:
                 consumer.attention = True
-                self.lively.discard(consumer)
+                self.lively.pop(consumer, None)
         self.at = now + ACKNOWLEDGE_WITHIN_SECONDS if self.lively else None

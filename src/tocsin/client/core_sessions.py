@@ -154,7 +154,7 @@ class SessionState:
 
     def _forget_consumer(self, consumer: ConsumerState) -> None:
         self.core.consumers.pop(consumer.number, None)
-        self.core.acknowledging.lively.discard(consumer)
+        self.core.acknowledging.lively.pop(consumer, None)
         if consumer in self.consumers:
             self.consumers.remove(consumer)
 

@@ -134,11 +134,16 @@ class Settlements:
         """After a reconnect: says again what is not durable, for what is still locked for this consumer."""
         self.outstanding = RangeSet(part for first, end in self.outstanding for part in ours.within(first, end))
         again, self.unconfirmed = self.unconfirmed, deque()
-        for settle in again:
-            settle.ranges = [part for first, end in settle.ranges for part in ours.within(first, end)]
+        # What came again after it was given back is settled by what was said last, or is still to be settled.
+        open_ = RangeSet(part for first, end in ours for part in self.outstanding.missing(first, end))
+        for settle in reversed(again):
+            settle.ranges = [part for first, end in settle.ranges for part in open_.within(first, end)]
+            for first, end in settle.ranges:
+                open_.remove(first, end)
             if settle.ranges:
-                self.unconfirmed.append(settle)
-                self._write(settle)
+                self.unconfirmed.appendleft(settle)
+        for settle in self.unconfirmed:
+            self._write(settle)
         if not self.unconfirmed:
             self.confirmed = self.number
         self._tell_waiters()

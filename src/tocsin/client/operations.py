@@ -57,7 +57,7 @@ def close_session(session: SessionState, acknowledge: bool) -> Steps[None]:
         for consumer in list(session.consumers):
             consumer.closed = True
             core.consumers.pop(consumer.number, None)
-            core.acknowledging.lively.discard(consumer)
+            core.acknowledging.lively.pop(consumer, None)
             consumer.notify()
         for lane in session.lanes.values():
             core.lanes.pop(lane.number, None)

@@ -6,6 +6,7 @@ network           a network in memory that loses, repeats and reorders datagrams
 bus_cluster       several nodes' buses on it, with a checker of what the bus promises
 driver            a whole server without sockets, threads or real time
 simulation        groups of message managers in virtual time, from one seed
+clusters          whole clusters with their clients in virtual time, from one seed
 simulate          runs that for some minutes and prints a table
 scripted_client   a client that does just what a test says, frame by frame
 scripted_session  its sessions, producers and consumers

@@ -1,0 +1,12 @@
+"""Whole clusters of the real machines in virtual time, from one seed, with the clients that use them.
+
+timeline     virtual time, and beings with lives
+lines        connections between clients and servers
+client       an application process around the real client core
+workload     what applications do
+crew         all applications of a simulation
+history      what applications saw, and whether that may be
+workers      disk threads in virtual time
+server_node  a whole server in one process
+single       one server under faults
+"""

@@ -1,0 +1,57 @@
+"""Disk threads in virtual time: a job is done some time after it was given away, or never, when its process died."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tocsin.journal.jobs import WriteJob, Written
+from tocsin.model.identity import Lsn
+from tocsin.node.workers import Done
+from tocsin.testing.clusters.timeline import Being
+
+
+class DiskSpeed:
+    """How long a disk takes; shared by all lines of work of one node, and by all its lives."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.001
+        self.stalled_until = 0.0
+
+    def draw(self, being: Being) -> float:
+        timeline = being.timeline
+        return max(0.0, self.stalled_until - timeline.time) + self.seconds * (0.5 + timeline.random.random())
+
+
+class SimulatedWorkers:
+    """The Workers port. Each line does its jobs in order; a job takes its effect when it ends."""
+
+    def __init__(self, being: Being, speed: DiskSpeed, write: Callable[[WriteJob], Written]) -> None:
+        self._being, self._speed, self._write = being, speed, write
+        self._free_at = {"write": 0.0, "read": 0.0, "upkeep": 0.0}
+        self.under_way: list[Callable[[], Any]] = []
+        """Commits that a crash may find half done."""
+
+    def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
+        self._plan("write", lambda: self._write(job), done)
+        return None
+
+    def sync(self, job: Callable[[], Lsn], done: Callable[[Lsn], None]) -> None:
+        self._plan("write", job, done)
+
+    def read(self, job: Callable[[], Any], done: Done) -> None:
+        self._plan("read", job, done)
+
+    def upkeep(self, job: Callable[[], Any], done: Done) -> None:
+        self._plan("upkeep", job, done)
+
+    def _plan(self, line: str, job: Callable[[], Any], done: Done) -> None:
+        timeline = self._being.timeline
+        at = max(self._free_at[line], timeline.time) + self._speed.draw(self._being)
+        self._free_at[line] = at
+        self.under_way.append(job)
+        timeline.at(at, self._being, self._finish, job, done)
+
+    def _finish(self, job: Callable[[], Any], done: Done) -> None:
+        self.under_way.remove(job)
+        done(job())

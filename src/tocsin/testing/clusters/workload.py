@@ -1,0 +1,223 @@
+"""What the applications of a simulation do: send small batches, consume in all ways, come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from tocsin.client.batching import BatchKey
+from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
+from tocsin.client.core_sessions import SessionState
+from tocsin.client.delivered import ReceivedMessage
+from tocsin.client.operations import (
+    check_consumer,
+    close_consumer,
+    close_session,
+    open_consumer,
+    open_session,
+    recover,
+    request,
+)
+from tocsin.client.pending import Pending
+from tocsin.model.batch import BodyKind, DeliveryMode
+from tocsin.model.destination import parse_destination
+from tocsin.model.errors import ConnectionFailed, TocsinError
+from tocsin.testing.clusters.client import Script, SimulatedClient, WatchedSettlements
+from tocsin.testing.clusters.history import History, Received, Sent, ViewHistory
+from tocsin.testing.clusters.timeline import Timeline
+
+_UNCONFIRMED_MAX = 12
+_PREFETCH = (1, 4, 50)
+_PERSISTENT = BatchKey(BodyKind.TEXT, DeliveryMode.PERSISTENT, 4, 0, 0, False)
+_VOLATILE = BatchKey(BodyKind.TEXT, DeliveryMode.NON_PERSISTENT, 4, 0, 0, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something to consume from: a queue, or a durable subscription of a topic."""
+
+    destination: str
+    subscription: str | None = None
+
+    @property
+    def view(self) -> str:
+        return self.destination if self.subscription is None else f"{self.destination} for {self.subscription}"
+
+
+@dataclass(slots=True)
+class Pace:
+    """How busy the applications are."""
+
+    publish_seconds: float = 0.4
+    think_seconds: float = 0.02
+    volatile: float = 0.05
+    """How many of the batches need not survive a crash."""
+    peaceful: bool = False
+    """Nobody is difficult any more: all is consumed and acknowledged, and nothing new is sent."""
+
+
+class Workload:
+    def __init__(self, timeline: Timeline, history: History, pace: Pace) -> None:
+        self._timeline, self._random = timeline, timeline.random
+        self.history, self.pace = history, pace
+        self.operations = 0
+        self._bodies = 0
+        self.unconfirmed: dict[str, Sent] = {}
+
+    # ---- producers
+
+    def produce(self, client: SimulatedClient, destinations: list[str]) -> Script:
+        """Batches of one to four messages, to this destination and that, not waiting for each confirmation."""
+        session: SessionState = yield from open_session(client.core, "auto", False)
+        waiting: list[Pending] = []
+        while True:
+            yield self.pace.publish_seconds * 2 * self._random.random()
+            if self.pace.peaceful:
+                break
+            waiting = [pending for pending in waiting if not pending.done]
+            if len(waiting) >= _UNCONFIRMED_MAX:
+                yield from _quietly(waiting[0])
+                continue
+            self.operations += 1
+            waiting += self._send(client, session, self._random.choice(destinations))
+            if self._random.random() < 0.02:
+                for pending in waiting:
+                    yield from _quietly(pending)
+                yield from close_session(session, acknowledge=True)
+                session = yield from open_session(client.core, "auto", False)
+        for pending in waiting:
+            yield from _quietly(pending)
+
+    def _send(self, client: SimulatedClient, session: SessionState, destination: str) -> list[Pending]:
+        key = _VOLATILE if self._random.random() < self.pace.volatile else _PERSISTENT
+        lane = session.lane(parse_destination(destination))
+        pendings: dict[int, Pending] = {}
+        for _ in range(self._random.randint(1, 4)):
+            self._bodies += 1
+            body = f"{client.number}/{self._bodies}"
+            name = f"{client.number}/{session.number}"
+            sent = Sent(body, destination, name, self._timeline.time, key is _PERSISTENT)
+            self.history.sends(sent)
+            self.unconfirmed[body] = sent
+            batch, _row = lane.add(key, body, len(body), 0, None)
+            batch.pending.when_done(self._outcome(sent))
+            pendings[id(batch)] = batch.pending
+        return list(pendings.values())
+
+    def _outcome(self, sent: Sent) -> Any:
+        def done(pending: Pending) -> None:
+            self.unconfirmed.pop(sent.body, None)
+            if pending.error is None:
+                self.history.confirms(sent, self._timeline.time)
+            elif not isinstance(pending.error, ConnectionFailed):
+                self.history.refuses(sent)
+
+        return done
+
+    def abandoned(self, client: SimulatedClient) -> None:
+        """A client is gone for good: nobody will ever know what became of its last messages."""
+        prefix = f"{client.number}/"
+        for body in [body for body in self.unconfirmed if body.startswith(prefix)]:
+            del self.unconfirmed[body]
+
+    # ---- consumers
+
+    def consume(self, client: SimulatedClient, source: Source, ack: str) -> Script:
+        """Takes messages for ever, and is difficult about it while it may be."""
+        view = self.history.view(source.view, source.destination)
+        while True:
+            session: SessionState = yield from open_session(client.core, ack, False)
+            consumer = yield from self._open(session, source, view)
+            yield from self._take_all(client, session, consumer, view)
+            yield from close_session(session, acknowledge=True)
+            yield 0.05
+
+    def _open(
+        self, session: SessionState, source: Source, view: ViewHistory
+    ) -> Generator[Pending | float, Any, ConsumerState]:
+        durable = source.subscription is not None
+        spec = ConsumerSpec(
+            parse_destination(source.destination), "consume", self._random.choice(_PREFETCH),
+            subscription=source.subscription, durable=durable, shared=durable,
+        )  # fmt: skip
+        opening = open_consumer(session, spec)
+        wanted = next(opening)
+        consumer = session.consumers[-1]
+        consumer.settlements = WatchedSettlements(consumer, self._timeline, self.history, view)
+        result = yield wanted
+        try:
+            while True:
+                result = yield opening.send(result)
+        except StopIteration:
+            pass
+        self.operations += 1
+        if durable and view.since is None:
+            view.since = self._timeline.time
+        return consumer
+
+    def _take_all(
+        self, client: SimulatedClient, session: SessionState, consumer: ConsumerState, view: ViewHistory
+    ) -> Script:
+        """Until this consumer has had enough."""
+        settlements = consumer.settlements
+        assert isinstance(settlements, WatchedSettlements)
+        kept: list[ReceivedMessage] = []
+        while True:
+            message = consumer.take()
+            if message is None:
+                check_consumer(consumer)
+                if consumer.is_over:
+                    return
+                if not kept:
+                    yield consumer.when_ready()
+                    continue
+                yield self._random.random()
+                while kept and (self.pace.peaceful or self._random.random() < 0.8):
+                    kept.pop().ack()
+                continue
+            run, index = message._run, message._index
+            offset = run.decoded.offset + index
+            settlements.bodies[offset] = message.body
+            said_at = settlements.said_at(run.decoded)
+            received = Received(message.body, offset, run.redelivered, said_at, f"client {client.number}")
+            self.history.takes(view, received, self._timeline.time)
+            self.operations += 1
+            if session.ack == "client":
+                self._settle(message, kept)
+            difficult = not self.pace.peaceful
+            if difficult and self._random.random() < 0.5:
+                yield self.pace.think_seconds * 2 * self._random.random()
+            if difficult and self._random.random() < 0.01:
+                kept.clear()
+                yield from recover(session)
+            if difficult and self._random.random() < 0.02:
+                yield from close_consumer(consumer, acknowledge=True, finally_=True)
+                return
+
+    def _settle(self, message: ReceivedMessage, kept: list[ReceivedMessage]) -> None:
+        """Mostly acknowledges; sometimes gives back, or keeps it for a while."""
+        chance = 1.0 if self.pace.peaceful else self._random.random()
+        if chance < 0.08:
+            message.nack(delay=self._random.choice((None, 0.0, 0.5)), reason="difficult")
+        elif chance < 0.2:
+            kept.append(message)
+        else:
+            message.ack()
+            while kept:
+                kept.pop().ack()
+
+    # ---- administration
+
+    def create(self, client: SimulatedClient, destination: str, **options: Any) -> Script:
+        fields = {"destination": destination, "options": options}
+        yield from request(client.core, 0, "destination.create", fields)
+        self.operations += 1
+
+
+def _quietly(pending: Pending) -> Generator[Pending | float, Any, None]:
+    """Waits until it is over, whichever way."""
+    try:
+        yield pending
+    except TocsinError:
+        return
