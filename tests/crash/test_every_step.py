@@ -15,7 +15,7 @@ from tests.crash.history import History
 from tests.crash.watched import KeepAll, LoseAll, WatchedDisk, fates
 from tests.crash.workload import begin, go_on, setup
 
-from tocsin.message_manager import machine, recovery, storing
+from tocsin.message_manager import attachments, recovery, storing
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.producers import Producers, Verdict
 from tocsin.message_manager.settlement import settle
@@ -143,7 +143,7 @@ def test_control_an_acknowledgement_that_is_not_written() -> None:
                 state.apply_finish(view, lock.start, lock.end, None)
         return 0
 
-    assert broken_life(machine, "settle", forgetful) > 5
+    assert broken_life(attachments, "settle", forgetful) > 5
 
 
 def test_control_deliveries_without_a_reserve() -> None:
