@@ -13,6 +13,7 @@ process          a service as a process: signals, log, exit code
 server           a service inside the user's process
 loop             the event loop
 toml_file        files of settings
+access_files     users and certificates, which may change while it runs
 
 A node of a cluster:
 
@@ -24,4 +25,7 @@ cluster_identity whose data directory it is
 cluster_layout   a cluster on one machine
 cluster_init     the birth of a cluster: its files, and the first value of each group's register
 status_file      what a running node says of itself
+bus_networks     the sockets of its bus
+bus_outbox       what the bus has no room for
+hello            what nodes tell each other first
 """

@@ -19,10 +19,12 @@ from tocsin.node.cluster_config import ClusterConfig, Node
 from tocsin.node.cluster_file import read_cluster_file
 from tocsin.node.cluster_secret import check_secret, read_secret
 from tocsin.node.config import SETTING_CHECKS, ServerConfig
-from tocsin.node.setting_checks import name, path
+from tocsin.node.setting_checks import name, path, whole_number
 from tocsin.node.toml_file import read_table, read_toml
 
 _OWN = {"cluster": path, "node": name, "secret": path}
+# For tests and benchmarks: datagrams to lose, of those that come.
+_FAULTS = {"drop_percent": whole_number(0, 50)}
 # The names of a cluster are in its file, and a group's confirmations need their syncs.
 _NOT_OURS = {"node", "site", "sync", "sync_interval_ms"}
 
@@ -34,11 +36,12 @@ class NodeConfig:
     node: Node
     server: ServerConfig
     secret: bytes = field(repr=False)
+    drop_percent: int = 0
 
 
 def load_node_config(file: Path) -> NodeConfig:
     """Reads and checks the node's file, the cluster file and the secret."""
-    checks = {setting: check for setting, check in SETTING_CHECKS.items() if setting not in _NOT_OURS} | _OWN
+    checks = {setting: check for setting, check in SETTING_CHECKS.items() if setting not in _NOT_OURS} | _OWN | _FAULTS
     settings = read_table(read_toml(file), checks, "the node's settings", file, required=tuple(_OWN))
     for setting, value in settings.items():
         if isinstance(value, Path):
@@ -48,7 +51,9 @@ def load_node_config(file: Path) -> NodeConfig:
     secret_file = settings.pop("secret")
     secret = read_secret(secret_file)
     check_secret(secret, cluster.secret_fingerprint, secret_file)
-    return NodeConfig(file=file, cluster=cluster, node=node, server=_server(cluster, node, settings), secret=secret)
+    drop_percent = settings.pop("drop_percent", 0)
+    server = _server(cluster, node, settings)
+    return NodeConfig(file=file, cluster=cluster, node=node, server=server, secret=secret, drop_percent=drop_percent)
 
 
 def _server(cluster: ClusterConfig, node: Node, settings: dict[str, object]) -> ServerConfig:

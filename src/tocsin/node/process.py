@@ -18,16 +18,16 @@ from tocsin.node.service import Service
 
 log = logging.getLogger("tocsin")
 
-_SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0005
 _NAME = "tocsin"
 _EVERYWHERE = ("0.0.0.0", "[::]")
 
 
 def run_server(config: ServerConfig, *, log_json: bool = False) -> int:
     """Serves until SIGTERM or SIGINT, which drain; SIGHUP reloads users and certificates. Returns the exit code."""
-    _set_up_log(log_json)
+    set_up_log(log_json)
     # The journal's thread needs Python's lock for moments only; while the loop is busy it must not wait 5 ms for each.
-    sys.setswitchinterval(_SWITCH_SECONDS)
+    sys.setswitchinterval(SWITCH_SECONDS)
     loop = new_event_loop()
     try:
         return loop.run_until_complete(_serve(config))
@@ -94,7 +94,7 @@ class _JsonFormatter(logging.Formatter):
         )
 
 
-def _set_up_log(as_json: bool) -> None:
+def set_up_log(as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     plain = logging.Formatter("%(asctime)s %(levelname)-8s %(message)s", "%Y-%m-%d %H:%M:%S")
     handler.setFormatter(_JsonFormatter() if as_json else plain)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import zlib
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -16,6 +14,7 @@ from tocsin.message_manager.destination import Options
 from tocsin.message_manager.machine import Settings as ManagerSettings
 from tocsin.model.errors import StorageFailed
 from tocsin.model.values import Bytes
+from tocsin.node.access_files import AccessFiles
 from tocsin.node.broker import Broker
 from tocsin.node.config import ServerConfig
 from tocsin.node.identity_files import next_boot, node_secret
@@ -24,9 +23,6 @@ from tocsin.node.threads import ThreadWorkers
 from tocsin.runtime.disk import Disk, SystemClock, SystemRandom, lock_directory
 from tocsin.runtime.spinning import Spinning
 from tocsin.runtime.tcp import TcpServer
-from tocsin.runtime.tls import Certificate, reload_certificate, server_context
-from tocsin.runtime.users_file import Users, UsersFile
-from tocsin.wire.scram import Credentials
 
 log = logging.getLogger("tocsin")
 
@@ -50,7 +46,6 @@ class Service:
             raise
         self.port = 0
         self.failed: asyncio.Future[BaseException] | None = None
-        self._tls: ssl.SSLContext | None = None
         self._scheduled = False
         self._stopping = False
         self._closed = False
@@ -75,9 +70,9 @@ class Service:
         for note in self._storage.recovered.notes:
             log.warning("%s", note)
         boot = next_boot(files, self._clock.wall())
-        identities = Identities(_number(config.site), _number(config.node), boot)
-        self._users = self._load_users()
-        login = Login(node_secret(files, random), random.bytes, self._find_user if self._users else None)
+        identities = Identities(name_number(config.site), name_number(config.node), boot)
+        self._access = AccessFiles(config)
+        login = Login(node_secret(files, random), random.bytes, self._access.finder)
         clients = ClientSettings(
             message_bytes_max=config.max_message_bytes,
             heartbeat=config.heartbeat_s,
@@ -96,8 +91,7 @@ class Service:
         self._storage.attach(self._workers, self._durable, self._schedule)
         self._tcp = TcpServer(self)
         try:
-            self._tls = self._make_tls()
-            self.port = await self._tcp.listen(self._config.host, self._config.port, self._tls)
+            self.port = await self._tcp.listen(self._config.host, self._config.port, self._access.make_tls())
         except BaseException:
             self._close_storage()
             raise
@@ -112,9 +106,7 @@ class Service:
 
     @property
     def url(self) -> str:
-        scheme = "tocsins" if self._tls is not None else "tocsin"
-        host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
-        return f"{scheme}://{host}:{self.port}"
+        return self._access.url(self.port)
 
     async def stop(self) -> None:
         """Drains: no new connections, clients are told, everything reaches the disk, a snapshot is taken."""
@@ -155,28 +147,8 @@ class Service:
 
     def reload(self) -> None:
         """Takes users and certificates that were changed on disk, for connections from now on."""
-        users = self._load_users()
-        if self._tls is not None:
-            reload_certificate(self._tls, self._certificate())
-        self._users = users
+        self._access.reload()
         log.info("Users and certificates have been reloaded.")
-
-    def _load_users(self) -> Users[Credentials] | None:
-        path = self._config.users_file
-        return None if path is None else UsersFile(path, Credentials).load()
-
-    def _find_user(self, name: str) -> Credentials | None:
-        return None if self._users is None else self._users.find(name)
-
-    def _certificate(self) -> Certificate:
-        config = self._config
-        assert config.tls_cert is not None
-        return Certificate(Path(config.tls_cert), Path(config.tls_key or config.tls_cert))
-
-    def _make_tls(self) -> ssl.SSLContext | None:
-        if self._config.tls_cert is None:
-            return None
-        return server_context(self._certificate(), client_ca=self._config.tls_client_ca)
 
     # ---- events of the transport
 
@@ -217,7 +189,7 @@ class Service:
         more = self.broker.pump()
         out = self.broker.take_out()
         if len(out) > 1:
-            out = _joined(out)
+            out = joined(out)
         for connection, parts in out:
             self._tcp.write(connection, parts)
         for connection in self.broker.take_closing():
@@ -293,7 +265,7 @@ class Service:
             self._tcp.abort_all()
 
 
-def _joined(out: list[tuple[int, list[Bytes]]]) -> list[tuple[int, list[Bytes]]]:
+def joined(out: list[tuple[int, list[Bytes]]]) -> list[tuple[int, list[Bytes]]]:
     """Everything for one connection in one write: system calls cost more than lists."""
     together: dict[int, list[Bytes]] = {}
     for connection, parts in out:
@@ -305,6 +277,6 @@ def _joined(out: list[tuple[int, list[Bytes]]]) -> list[tuple[int, list[Bytes]]]
     return list(together.items())
 
 
-def _number(name: str) -> int:
+def name_number(name: str) -> int:
     """A name as 16 bits for unique ids."""
     return zlib.crc32(name.encode()) & 0xFFFF

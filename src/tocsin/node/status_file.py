@@ -24,6 +24,8 @@ class GroupReport:
     role: str
     """Of this node in the group: primary, follower, ..., or witness, or client manager."""
     epoch: int = 0
+    version: int = 0
+    """Of the group's configuration, as a member knows it: every change of the in-sync set is one more."""
     primary: int = 0
     """0: none is known."""
     in_sync: tuple[int, ...] = ()
@@ -48,6 +50,8 @@ class NodeStatus:
     forged: int = 0
     """Datagrams that were not sealed with the cluster's secret."""
     draining: bool = False
+    bus: dict[str, int] = field(default_factory=dict)
+    """What the bus has counted."""
     groups: tuple[GroupReport, ...] = field(default=())
 
 

@@ -11,6 +11,7 @@ tls             certificates
 datagrams       the port between the bus and a network
 multicast       the bus on IP multicast
 fanout          the bus on networks without multicast
+networks        several networks as one transport
 lossy           a network that loses datagrams, for benchmarks and tests
 udp             sockets for bursts of datagrams, with the kernel's offloads
 udp_sockets     the sockets of one transport on an event loop
