@@ -110,7 +110,12 @@ class MessageManager:
     @property
     def congested(self) -> bool:
         """More commands wait than should: whoever brings them had better stop reading for a while."""
-        return len(self._backlog) + self._queued > INBOX_COMMANDS_MAX
+        return self.waiting > INBOX_COMMANDS_MAX
+
+    @property
+    def waiting(self) -> int:
+        """Commands that were taken in and not carried out yet."""
+        return len(self._backlog) + self._queued
 
     def durable(self, now: float, wall: float) -> None:
         """Journal records have reached the disk."""

@@ -81,12 +81,12 @@ class Recovery:
         for state in self._directory:
             state.forget_volatile()
         self.show_all()
+        self._orphans = [stream for stream in stream_ends if stream not in self._directory.by_id]
         return self.locate(stream_ends)
 
     def locate(self, stream_ends: dict[int, int]) -> array[int]:
         """Notes how far topics have files of their own; returns the LSNs whose blocks are needed from the journal."""
         live = array("Q")
-        self._orphans = [stream for stream in stream_ends if stream not in self._directory.by_id]
         for state in self._directory:
             state.stream_end = stream_ends.get(state.id, 0)
             retained = state.options.retained
@@ -110,15 +110,10 @@ class Recovery:
             if lsn > state.lsn:
                 state.forget_volatile(self.ledger)
 
-    def drop_orphans(self, ledger: Ledger) -> None:
-        """Files of deleted topics may have outlived them."""
+    def drop_temporary(self, ledger: Ledger) -> None:
+        """Temporary destinations died with their connections; files of deleted topics may have outlived them."""
         for stream in self._orphans:
             ledger.drop_stream(DropStream(stream, None), 0)
-        self._orphans = []
-
-    def drop_temporary(self, ledger: Ledger) -> None:
-        """Temporary destinations died with their connections."""
-        self.drop_orphans(ledger)
         for state in self._directory:
             if state.connection is not None:
                 self._directory.delete(state, ledger)
@@ -180,10 +175,13 @@ class Recovery:
         self._release_unneeded(state, batch.lsn, first_offset)
 
     def _release_unneeded(self, state: DestinationState, lsn: int, first_offset: int) -> None:
-        """The row that was just added may be one that nobody wants."""
+        """The row that was just added may be one that nobody wants, or whose block is in a file of the topic."""
         log = state.log
-        unneeded = log.first_offset > first_offset or not log.needed[-1]
-        if self.ledger is not None and unneeded and not state.options.retained:
+        if state.options.retained:
+            unneeded = first_offset < state.stream_end
+        else:
+            unneeded = log.first_offset > first_offset or not log.needed[-1]
+        if self.ledger is not None and unneeded:
             self.ledger.release(lsn)
 
     def _finish(self, lsn: int, payload: Bytes) -> None:

@@ -203,6 +203,18 @@ UNCOMMITTED_ENTRIES_MAX = 16_384
 REQUESTS_SERVED_MAX = 64
 """Reads of the log for other members that may be under way."""
 GROUP_LEASE_SECONDS = 1.5
+GROUP_TAIL_BYTES = 64 * MIB
+"""Records that a member remembers until they are applied; more are read from its disk again."""
+APPLY_RECORDS_PER_TURN = 256
+APPLY_BYTES_PER_TURN = 4 * MIB
+GROUP_STATUS_SECONDS = 0.5
+UNLINKED_SECONDS = 0.1
+"""How often one client manager is told at most that its link is broken."""
+LINK_MESSAGES_WAITING_MAX = 16_384
+LINK_BYTES_WAITING_MAX = 256 * MIB
+"""Messages of client managers that wait for a primary's lease, its journal or its message manager."""
+REPLIES_BYTES_MAX = 256 * KIB
+"""Answers in one message of the bus; a single one may be larger."""
 
 # Between client managers and groups.
 COMMANDS_PER_MESSAGE_MAX = 1_024
@@ -273,6 +285,7 @@ assert ORDER_BYTES_MAX <= FETCH_BYTES_MAX and SNAPSHOT_CHUNK_BYTES < FETCH_BYTES
 assert RECORD_BYTES_MAX < SEGMENT_BYTES_DEFAULT // 2, "a largest record must fit a segment"
 assert RECORD_BYTES_MAX + 4 * KIB < BUS_MESSAGE_BYTES_MAX, "a FETCHED with a largest record must fit the bus"
 assert FETCH_BYTES_MAX + 16 * FETCH_ENTRIES_MAX < BUS_MESSAGE_BYTES_MAX
+assert RECORD_BYTES_MAX < GROUP_TAIL_BYTES and BUS_MESSAGE_BYTES_MAX < LINK_BYTES_WAITING_MAX
 assert BLOCK_BYTES_MAX < DATA_POOL_BYTES, "a largest block may wait for its ORDER"
 assert COMMANDS_PER_MESSAGE_MAX < 1 << 16 and ERROR_TEXT_BYTES_MAX < 1 << 16, "both are counted by a u16"
 assert 16 * HELD_RANGES_MAX + 128 * KIB < BUS_MESSAGE_BYTES_MAX, "a consumer that resumes must fit the bus"

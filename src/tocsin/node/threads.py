@@ -9,13 +9,11 @@ from typing import Any
 
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.model.errors import StorageFull
-from tocsin.model.identity import Lsn
 from tocsin.node.workers import Done
 from tocsin.runtime.journal_thread import JournalThread
 
 Task = tuple[Callable[[], Any], Done]
 Commit = tuple[WriteJob, Callable[[Written], None]]
-Sync = tuple[Callable[[], Lsn], Callable[[Lsn], None]]
 _RETRY_SECONDS = 0.25
 _AT_ONCE_BYTES = 16 * 1024
 _SLOW_SECONDS = 0.005
@@ -61,7 +59,7 @@ class ThreadWorkers:
         self._write = write
         self._quick = QuickDisk()
         self._stopping = False
-        self._writer: JournalThread[Commit | Sync, Any] = JournalThread(
+        self._writer: JournalThread[Commit | Task, Any] = JournalThread(
             self._write_or_sync, self._report_write, name="tocsin-journal"
         )
         self._reader: JournalThread[Task, Any] = JournalThread(_run, self._report, name="tocsin-reader")
@@ -77,21 +75,21 @@ class ThreadWorkers:
         self._writer.submit((job, done))
         return None
 
-    def sync(self, job: Callable[[], Lsn], done: Callable[[Lsn], None]) -> None:
+    def sync(self, job: Callable[[], Any], done: Done) -> None:
         self._writer.submit((job, done))
 
-    def _write_or_sync(self, job: Commit | Sync) -> Written | Lsn:
+    def _write_or_sync(self, job: Commit | Task) -> Any:
         work = job[0]
         return self._write(work) if isinstance(work, WriteJob) else work()
 
-    def _write_failed(self, job: Commit | Sync, error: BaseException) -> None:
+    def _write_failed(self, job: Commit | Task, error: BaseException) -> None:
         """A full disk has written nothing, and may have room later; any other failure is the end."""
         if isinstance(error, StorageFull) and isinstance(job[0], WriteJob):
             self._loop.call_later(_RETRY_SECONDS, self._submit_again, job)
         else:
             self._fatal(error)
 
-    def _submit_again(self, job: Commit | Sync) -> None:
+    def _submit_again(self, job: Commit | Task) -> None:
         if not self._stopping:
             self._writer.submit(job)
 
@@ -107,7 +105,7 @@ class ThreadWorkers:
         self._reader.stop()
         self._keeper.stop()
 
-    def _report_write(self, job: Commit | Sync, outcome: Any) -> None:
+    def _report_write(self, job: Commit | Task, outcome: Any) -> None:
         if isinstance(outcome, BaseException):
             self._loop.call_soon_threadsafe(self._write_failed, job, outcome)
         else:

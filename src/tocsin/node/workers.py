@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tocsin.journal.jobs import WriteJob, Written
-from tocsin.model.identity import Lsn
 
 Done = Callable[[Any], None]
 
@@ -17,8 +16,8 @@ class Workers(Protocol):
     def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
         """Makes a group commit durable, one at a time: at once and returned, or later, when `done` is called."""
 
-    def sync(self, job: Callable[[], Lsn], done: Callable[[Lsn], None]) -> None:
-        """Makes durable what was only written, in the line of the commits: none is under way then."""
+    def sync(self, job: Callable[[], Any], done: Done) -> None:
+        """Anything else that must be durable, in the line of the commits: none is under way then."""
 
     def read(self, job: Callable[[], Any], done: Done) -> None:
         """Reads from disk on behalf of a consumer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,6 +28,8 @@ class OpenedLog:
     log: JournalLog
     work: JournalWork
     recovered: Recovered
+    live: array[int]
+    """LSNs behind the snapshot whose payloads are needed until they are applied and somebody says otherwise."""
 
 
 class JournalWork:
@@ -62,11 +65,14 @@ def open_log(files: Files, segment_bytes: int, random: Random, is_live: Callable
     recovered = recover(files, segment_bytes=segment_bytes, random=random)
     snapshot = recovered.snapshot
     runs = EpochRuns(snapshot.lsn if snapshot is not None else 0, epoch_of(snapshot))
-    for _, _, epoch, _ in recovered.replay:
+    live = array("Q")
+    for lsn, kind, epoch, _ in recovered.replay:
         runs.append(epoch)
+        if is_live(kind):
+            live.append(lsn)
     store = store_of(recovered.identity)
     log = JournalLog(recovered.journal, store, runs, read_promise(files), is_live)
-    return OpenedLog(log, JournalWork(files, recovered), recovered)
+    return OpenedLog(log, JournalWork(files, recovered), recovered, live)
 
 
 def store_of(identity: Identity) -> int:

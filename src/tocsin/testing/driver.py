@@ -18,7 +18,6 @@ from tocsin.client_manager.machine import Settings as ClientSettings
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.message_manager.machine import MessageManager
 from tocsin.message_manager.machine import Settings as ManagerSettings
-from tocsin.model.identity import Lsn
 from tocsin.model.limits import KIB, MIB
 from tocsin.node.broker import Broker
 from tocsin.node.storage import Storage
@@ -68,7 +67,7 @@ class DeferredWorkers:
             self._jobs.append((lambda: self._write(job), done))
         return None
 
-    def sync(self, job: Callable[[], Lsn], done: Callable[[Lsn], None]) -> None:
+    def sync(self, job: Callable[[], Any], done: Done) -> None:
         self._jobs.append((job, done))
 
     def read(self, job: Callable[[], Any], done: Done) -> None:

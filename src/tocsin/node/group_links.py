@@ -1,0 +1,97 @@
+"""The primary's side of its links to client managers: who has one, what comes over it in order, who must begin anew.
+
+A link is one run of messages of a client manager, numbered from 0 without a gap. What is said over it holds only as a
+whole, because it begins with all that the client manager has; so whatever is missing breaks it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from tocsin.cluster.envelope import Commands
+from tocsin.model.limits import UNLINKED_SECONDS
+
+
+class Verdict(Enum):
+    TAKE = auto()
+    DROP = auto()
+    """Of an older link, or here already."""
+    BROKEN = auto()
+    """Something before it is missing."""
+
+
+@dataclass(slots=True)
+class Link:
+    node: int
+    boot: int
+    number: int
+    next_message: int = 0
+
+    @property
+    def origin(self) -> str:
+        """What the message manager knows the client manager by, in this link."""
+        return f"{self.node}/{self.boot}/{self.number}"
+
+
+class Links:
+    """Of one primary in one epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self._by_node: dict[int, Link] = {}
+        self._by_origin: dict[str, Link] = {}
+        self._broken: dict[int, int] = {}
+        """Nodes that had a link which was given up, and its number: they are told as soon as they are there."""
+        self._told_at: dict[int, float] = {}
+
+    def judge(self, node: int, boot: int, message: Commands) -> Verdict:
+        """Whether a message is the next one of the newest link of its sender; if so it is counted."""
+        link = self._by_node.get(node)
+        if message.epoch != self.epoch:
+            return Verdict.DROP if message.epoch > self.epoch else Verdict.BROKEN
+        if link is None or link.boot != boot or message.link > link.number:
+            if message.number != 0:
+                return Verdict.BROKEN
+            self._begin(Link(node, boot, message.link, 1))
+            return Verdict.TAKE
+        if message.link < link.number or message.number < link.next_message:
+            return Verdict.DROP
+        if message.number > link.next_message:
+            return Verdict.BROKEN
+        link.next_message += 1
+        return Verdict.TAKE
+
+    def _begin(self, link: Link) -> None:
+        self.forget(link.node)
+        self._broken.pop(link.node, None)
+        self._by_node[link.node] = link
+        self._by_origin[link.origin] = link
+
+    def origin_of(self, node: int) -> str:
+        return self._by_node[node].origin
+
+    def of_origin(self, origin: str) -> Link | None:
+        """The link that an answer belongs to; None when it is not the newest any more."""
+        return self._by_origin.get(origin)
+
+    def has(self, node: int) -> bool:
+        return node in self._by_node
+
+    def forget(self, node: int) -> None:
+        """The client manager is gone, or something of what it said is."""
+        link = self._by_node.pop(node, None)
+        if link is not None:
+            del self._by_origin[link.origin]
+            self._broken[node] = link.number
+
+    def broken(self, node: int) -> int | None:
+        """The number of the link that was given up and has had no successor yet."""
+        return self._broken.get(node)
+
+    def may_tell(self, node: int, now: float) -> bool:
+        """Bounds how often one is told that its link is broken: it may have sent much before it hears of it."""
+        if now - self._told_at.get(node, float("-inf")) < UNLINKED_SECONDS:
+            return False
+        self._told_at[node] = now
+        return True

@@ -1,0 +1,114 @@
+"""A primary that serves: commands of client managers go to its message manager, answers go back over their links."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from tocsin.bus.datagram import Stream
+from tocsin.cluster.commands import Delivery, Publish, Reply
+from tocsin.cluster.envelope import Commands, Replies, Unlinked
+from tocsin.message_manager.machine import MessageManager
+from tocsin.model.limits import (
+    COMMANDS_PER_MESSAGE_MAX,
+    LINK_BYTES_WAITING_MAX,
+    LINK_MESSAGES_WAITING_MAX,
+    REPLIES_BYTES_MAX,
+)
+from tocsin.node.group_journal import References
+from tocsin.node.group_links import Link, Links, Verdict
+from tocsin.node.outgoing import Outgoing, envelope_to
+from tocsin.replication.data_pool import digest_of
+from tocsin.replication.messages import Reference
+from tocsin.runtime.datagrams import to_node
+
+
+def reference_to(command: Publish) -> Reference:
+    return Reference(command.session, command.block.first_sequence, digest_of(command.block.data))
+
+
+class ServingPrimary:
+    """Made when this member begins to serve in an epoch, thrown away when the epoch is over."""
+
+    def __init__(self, group: int, epoch: int, manager: MessageManager, references: References) -> None:
+        self._group, self.epoch, self.manager, self._references = group, epoch, manager, references
+        self.links = Links(epoch)
+        self._waiting: deque[tuple[str, Commands, int]] = deque()
+        self._waiting_bytes = 0
+        self.out: list[Outgoing] = []
+
+    # ---- from client managers
+
+    def commanded(self, node: int, boot: int, message: Commands, size: int, now: float) -> None:
+        verdict = self.links.judge(node, boot, message)
+        if verdict is Verdict.BROKEN:
+            self._unlink(node, message.link, now)
+        elif verdict is Verdict.TAKE:
+            full = len(self._waiting) >= LINK_MESSAGES_WAITING_MAX
+            if full or self._waiting_bytes + size > LINK_BYTES_WAITING_MAX:
+                self.give_up_link(node, now)
+                return
+            for command in message.commands:
+                if isinstance(command, Publish):
+                    self._references.remember(command.block.data, reference_to(command))
+            self._waiting.append((self.links.origin_of(node), message, size))
+            self._waiting_bytes += size
+
+    def give_up_link(self, node: int, now: float) -> None:
+        """Something that the client manager said is lost: it has to say everything again."""
+        self.links.forget(node)
+        self.tell_if_broken(node, now)
+
+    def tell_if_broken(self, node: int, now: float) -> None:
+        """A client manager that has nothing to say would not notice by itself."""
+        number = self.links.broken(node)
+        if number is not None:
+            self._unlink(node, number, now)
+
+    def _unlink(self, node: int, link: int, now: float) -> None:
+        if self.links.may_tell(node, now):
+            self._send(node, Unlinked(self.epoch, link), Stream.CONTROL)
+
+    # ---- work
+
+    def run(self, now: float, wall: float) -> bool:
+        """One turn of the message manager; True when there is more to do."""
+        manager, waiting = self.manager, self._waiting
+        while waiting and not manager.congested:
+            origin, message, size = waiting.popleft()
+            self._waiting_bytes -= size
+            for command in message.commands:
+                manager.handle(origin, command, now, wall)
+        more = manager.run()
+        if not waiting and not manager.waiting:
+            self._references.clear()
+        return more or bool(waiting)
+
+    def send_replies(self) -> None:
+        """What the message manager has answered, to those links that are still the newest of their owners."""
+        by_link: dict[str, tuple[Link, list[Reply]]] = {}
+        for origin, reply in self.manager.take_replies():
+            known = by_link.get(origin)
+            if known is not None:
+                known[1].append(reply)
+            elif (link := self.links.of_origin(origin)) is not None:
+                by_link[origin] = link, [reply]
+        for link, replies in by_link.values():
+            for piece in _pieces(replies):
+                self._send(link.node, Replies(self.epoch, link.number, piece), Stream.DATA)
+
+    def _send(self, node: int, message: Replies | Unlinked, stream: Stream) -> None:
+        self.out.append(envelope_to(to_node(self._group, node), message, stream))
+
+
+def _pieces(replies: list[Reply]) -> list[list[Reply]]:
+    """Cut to what one message should carry; a single answer may be larger."""
+    pieces: list[list[Reply]] = []
+    size = REPLIES_BYTES_MAX
+    for reply in replies:
+        more = len(reply.block) if isinstance(reply, Delivery) else 0
+        if size + more > REPLIES_BYTES_MAX or len(pieces[-1]) == COMMANDS_PER_MESSAGE_MAX:
+            pieces.append([])
+            size = 0
+        pieces[-1].append(reply)
+        size += more
+    return pieces

@@ -1,0 +1,93 @@
+"""The files of a group member, opened once: log, streams, and the state that its newest snapshot describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tocsin.journal.journal import Journal
+from tocsin.journal.reader import BlockReader, StaleLocation
+from tocsin.journal.snapshot import load_snapshot
+from tocsin.journal.stream import StreamStore
+from tocsin.message_manager.machine import MessageManager, Settings
+from tocsin.node.block_reads import BlockReads
+from tocsin.node.group_journal import GroupJournal, has_payload
+from tocsin.node.standby import Standby, apply_up_to
+from tocsin.node.upkeep import Upkeep
+from tocsin.node.workers import Workers
+from tocsin.replication.journal_log import ReadPlan
+from tocsin.replication.journal_work import OpenedLog, open_log
+from tocsin.replication.log import Entry
+from tocsin.runtime.ports import Files, Random
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    files: Files
+    segment_bytes: int
+    random: Random
+    manager: Settings
+    make_journal: Callable[[], GroupJournal]
+
+
+class GroupStore:
+    """Until a snapshot of another member takes its place; then there is another one. `manager` is whoever has the
+    state now: its rows say what is still needed.
+    """
+
+    def __init__(self, settings: StoreSettings, now: float) -> None:
+        self._files, self._segment_bytes = settings.files, settings.segment_bytes
+        self.opened: OpenedLog = open_log(settings.files, settings.segment_bytes, settings.random, has_payload)
+        self.journal: Journal = self.opened.recovered.journal
+        self.streams = StreamStore(settings.files, file_bytes=settings.segment_bytes)
+        self.streams.recover()
+        self.reader = BlockReader(settings.files)
+        standby = self._open_state(settings, now)
+        self.standby = standby
+        self.manager: MessageManager = standby.manager
+        self._attached = False
+
+    def _open_state(self, settings: StoreSettings, now: float) -> Standby:
+        snapshot = self.opened.recovered.snapshot
+        standby = Standby(settings.make_journal(), settings.manager, snapshot, now)
+        log, known = self.opened.log, int(snapshot.highest_lsn()) if snapshot is not None else 0
+        apply_up_to(standby, known, lambda first, last: self.opened.work.read(log.plan_read(first, last)), now)
+        live = standby.locate(self.streams)
+        self.journal.retain_many([*live, *(lsn for lsn in self.opened.live if lsn > known)])
+        return standby
+
+    def attach(self, workers: Workers, progress: Callable[[], None]) -> None:
+        self._workers = workers
+        self.reads = BlockReads(self, self.reader, workers, progress)
+        self.upkeep = Upkeep(self, self._files, self._segment_bytes, self.reader, workers, progress)
+        self._attached = True
+
+    def read_log(self, plan: ReadPlan) -> tuple[Entry, ...] | None:
+        """Runs in the reading thread. None when a segment was compacted since the plan was made: plan again."""
+        try:
+            stored = self.reader.read_records(plan.locations)
+        except StaleLocation:
+            return None
+        return (*(Entry(epoch, kind, (payload,)) for kind, epoch, payload in stored), *plan.unsynced)
+
+    def load_state(self, settings: StoreSettings, now: float) -> Standby:
+        """The state of the newest snapshot once more; the records behind it follow. Runs in the thread for upkeep."""
+        snapshot = load_snapshot(self._files, self.opened.recovered.identity.journal_id)
+        standby = Standby(settings.make_journal(), settings.manager, snapshot, now)
+        standby.locate(self.streams)
+        return standby
+
+    def let_go(self, names: list[str]) -> None:
+        """Files were cut: what readers have open of them is not to be read any more."""
+
+        def job() -> None:
+            for name in names:
+                self.reader.forget(name)
+
+        self._workers.read(job, lambda _: None)
+
+    def close(self) -> None:
+        self.opened.work.close()
+        self.reader.close()
+        if self._attached:
+            self.upkeep.close()

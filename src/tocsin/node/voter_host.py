@@ -1,0 +1,130 @@
+"""A voter of a group on its node: its vote file, and the way from the bus to it. A witness is this and no more."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tocsin.cluster.envelope import GroupBytes
+from tocsin.cluster.envelope import decode as decode_envelope
+from tocsin.cluster.group_config import GroupConfig, Replica
+from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
+from tocsin.cluster.register_messages import Accept, Heartbeat, Initialise, Prepare, RegisterMessage
+from tocsin.cluster.vote import Vote, decode_vote, encode_vote
+from tocsin.cluster.voter import Voter, VoterEvent
+from tocsin.journal.atomic_file import replace_file
+from tocsin.model.errors import ProtocolError, StorageFull
+from tocsin.node.outgoing import Outgoing, group_messages
+from tocsin.node.workers import Workers
+from tocsin.replication.codec import decode as decode_group
+from tocsin.replication.settings import GroupSettings
+from tocsin.runtime.ports import Buffer, Clock, Files, Random
+
+VOTE = "vote"
+ToVoter: TypeAlias = Prepare | Accept | Heartbeat | Initialise
+TO_VOTER = (Prepare, Accept, Heartbeat, Initialise)
+
+
+def read_vote(files: Files, random: Random) -> Vote:
+    """The vote on disk. Whoever has none is a new voter, which no configuration counts yet."""
+    try:
+        file = files.open(VOTE)
+    except FileNotFoundError:
+        vote = Vote(int.from_bytes(random.bytes(8), "little"))
+        write_vote(files, vote)
+        return vote
+    try:
+        return decode_vote(file.read(0, file.size()), VOTE)
+    finally:
+        file.close()
+
+
+def write_vote(files: Files, vote: Vote) -> None:
+    if not replace_file(files, VOTE, [encode_vote(vote)]):
+        raise StorageFull("No room left on the disk to note a vote; free some space.")
+
+
+class VoterHost:
+    def __init__(
+        self, group: int, settings: GroupSettings, node: int, files: Files, clock: Clock, random: Random
+    ) -> None:
+        self._group, self._node, self._files, self._clock = group, node, files, clock
+        self._voter = Voter(node, read_vote(files, random), settings.lease_seconds, clock.now())
+        self._out: list[Outgoing] = []
+        self._own: deque[RegisterMessage] = deque()
+        self._unsaved: SaveVote | None = None
+        self._saving = False
+        self._workers: Workers | None = None
+        self.malformed = 0
+
+    def attach(self, workers: Workers, wake: Callable[[], None]) -> None:
+        self._workers, self._wake = workers, wake
+
+    @property
+    def replica(self) -> Replica:
+        return self._voter.replica
+
+    @property
+    def config(self) -> GroupConfig | None:
+        """The newest that this voter has accepted; whether it holds only a majority can tell."""
+        return self._voter.vote.config
+
+    # ---- events
+
+    def received(self, sender: int, boot: int, payload: Buffer) -> None:
+        """A message of the bus: what is for no voter is passed over."""
+        try:
+            envelope = decode_envelope(payload)
+            message = decode_group(envelope.parts[0]) if isinstance(envelope, GroupBytes) else None
+        except ProtocolError:
+            self.malformed += 1
+            return
+        if isinstance(message, TO_VOTER):
+            self.asked(sender, message)
+
+    def asked(self, sender: int, message: ToVoter) -> None:
+        self._handle(Received(sender, message))
+
+    def _handle(self, event: VoterEvent) -> None:
+        for effect in self._voter.handle(event, self._clock.now()):
+            if isinstance(effect, SaveVote):
+                self._unsaved = effect
+            else:
+                self._send(effect)
+
+    def _send(self, effect: Send[RegisterMessage]) -> None:
+        self._out += group_messages(self._group, self._node, effect)
+        if self._node in effect.receivers:
+            self._own.append(effect.message)
+
+    def tick(self) -> None:
+        """Nothing here waits for a time."""
+
+    def next_deadline(self) -> float:
+        return float("inf")
+
+    # ---- work
+
+    def pump(self) -> bool:
+        """Saves the newest vote; those before it that are not saved yet are saved with it."""
+        assert self._workers is not None
+        if self._unsaved is None or self._saving:
+            return False
+        save, self._unsaved, self._saving = self._unsaved, None, True
+        self._workers.sync(lambda: write_vote(self._files, save.vote), lambda _: self._saved(save.number))
+        return False
+
+    def _saved(self, number: int) -> None:
+        self._saving = False
+        self._handle(VoteSaved(number))
+        self._wake()
+
+    def take_out(self) -> list[Outgoing]:
+        out, self._out = self._out, []
+        return out
+
+    def take_own(self) -> list[RegisterMessage]:
+        """Answers for the member on the same node."""
+        own, self._own = list(self._own), deque()
+        return own
