@@ -196,6 +196,11 @@ class Journal:
 
     # Liveness.
 
+    @property
+    def live_bytes(self) -> int:
+        """Of payloads that are still needed, as far as they are on disk."""
+        return sum(index.live_bytes for index in self._segments)
+
     def release(self, lsn: Lsn) -> None:
         """The payload will not be read again. Releasing twice does no harm."""
         index = self._segment_of(lsn)

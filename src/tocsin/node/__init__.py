@@ -7,6 +7,12 @@ storage          the journal's jobs; snapshot_run takes snapshots
 block_reads      cold reads
 upkeep           compaction, and retained topics' own files
 workers          who does disk work; threads does it in threads
+group_member     one member of a message manager group: the machines of replication, and the state under them
+group_primary    a member that serves client managers; group_links are their links to it
+group_log        its log; group_journal is what the message manager sees of it
+group_store      its files; standby is the state of a member that does not serve
+voter_host       a voter of a group with its vote file
+outgoing         what they send
 identity_files   boot counter and secret
 service          a broker with sockets, threads and timers, on a loop
 process          a service as a process: signals, log, exit code

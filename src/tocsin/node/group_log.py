@@ -13,17 +13,19 @@ from tocsin.replication.log import Entry
 
 
 class HostedLog:
-    """Implements the GroupLog port."""
+    """Implements the GroupLog port. Usable once it was given a journal with `replace`."""
 
-    def __init__(self, log: JournalLog, journal: Journal, tail_bytes: int = GROUP_TAIL_BYTES) -> None:
-        self._log, self.journal = log, journal
+    journal: Journal
+    _log: JournalLog
+
+    def __init__(self, tail_bytes: int = GROUP_TAIL_BYTES) -> None:
         self.remembers = True
         """A primary applies what it appends at once, and needs no memory of it."""
         self._tail: dict[int, Entry] = {}
         self._bytes, self._bytes_max = 0, tail_bytes
 
     def replace(self, log: JournalLog, journal: Journal) -> None:
-        """A snapshot was installed: what was before does not count any more."""
+        """The member's files were opened, or opened anew with a snapshot: what was before does not count any more."""
         self._log, self.journal = log, journal
         self._tail, self._bytes = {}, 0
 

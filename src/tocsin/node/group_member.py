@@ -13,23 +13,25 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from tocsin.bus.datagram import Stream
 from tocsin.cluster.commands import Publish
-from tocsin.cluster.envelope import Commands, GroupBytes
+from tocsin.cluster.envelope import Commands, GroupBytes, GroupStatus, MemberRole
 from tocsin.cluster.envelope import decode as decode_envelope
-from tocsin.cluster.group_config import Replica
+from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.cluster.register_events import Received, Send
 from tocsin.journal.jobs import WasCut, WriteJob, Written
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.model.errors import JournalDamaged, ProtocolError
-from tocsin.model.limits import APPLY_BYTES_PER_TURN, APPLY_RECORDS_PER_TURN, SNAPSHOT_EVERY_BYTES
+from tocsin.model.limits import APPLY_BYTES_PER_TURN, APPLY_RECORDS_PER_TURN, GROUP_STATUS_SECONDS, SNAPSHOT_EVERY_BYTES
 from tocsin.node.group_journal import GroupJournal, References
 from tocsin.node.group_log import HostedLog
 from tocsin.node.group_primary import ServingPrimary, reference_to
 from tocsin.node.group_store import GroupStore, StoreSettings
-from tocsin.node.outgoing import Outgoing, group_messages
+from tocsin.node.outgoing import Outgoing, envelope_to, group_messages
 from tocsin.node.standby import Standby
 from tocsin.node.voter_host import TO_VOTER, VoterHost
 from tocsin.node.workers import Workers
+from tocsin.replication.backup import Backup
 from tocsin.replication.codec import decode as decode_group
 from tocsin.replication.events import (
     Alarm,
@@ -48,8 +50,10 @@ from tocsin.replication.journal_log import LogDone
 from tocsin.replication.log import Entry
 from tocsin.replication.member import Member
 from tocsin.replication.messages import GroupMessage
+from tocsin.replication.primary import Primary
 from tocsin.replication.roles import Role
 from tocsin.replication.settings import GroupSettings
+from tocsin.runtime.datagrams import group_out
 from tocsin.runtime.ports import Buffer, Clock, Files, Random
 
 _TURNS_PER_PUMP = 16
@@ -71,12 +75,13 @@ class GroupMember:
         snapshot_bytes: int = SNAPSHOT_EVERY_BYTES,
     ) -> None:
         """Opens the member's files; `boot` has never been used by this node before. `chance` is from 0 to 1."""
-        self.group, self.node, self._clock = group, node, clock
+        self.group, self.node, self._clock, self._settings = group, node, clock, settings
         self._snapshot_bytes = snapshot_bytes
         self._references = References()
         self._opening = StoreSettings(files, segment_bytes, random, manager, self._make_journal)
+        self._log = HostedLog()
         self._store = GroupStore(self._opening, clock.now())
-        self._log = HostedLog(self._store.opened.log, self._store.journal)
+        self._log.replace(self._store.opened.log, self._store.journal)
         self._standby: Standby | None = self._store.standby
         self.member = Member(
             settings, node, boot, self._log, chance, clock.now(), self._store.standby.applied
@@ -92,6 +97,9 @@ class GroupMember:
         self._own: deque[GroupMessage] = deque()
         self._out: list[Outgoing] = []
         self._upkeep_due = True
+        self._free_bytes = 0
+        self._status_at = clock.now()
+        self._told: tuple[object, ...] = ()
 
     def _make_journal(self) -> GroupJournal:
         return GroupJournal(self._log, self._references, self._has_room)
@@ -140,6 +148,46 @@ class GroupMember:
     def applied(self) -> int:
         """Up to which record the state is; of a primary that serves: what it knows to be committed."""
         return self._standby.applied if self._standby is not None else self.member.committed
+
+    @property
+    def config(self) -> GroupConfig | None:
+        """The group's configuration, as far as it is known here; only a primary knows for sure."""
+        state = self.member.state
+        if isinstance(state, Primary):
+            return state.config
+        hint = state.hint if isinstance(state, Backup) else None
+        return hint if hint is not None or self.voter is None else self.voter.config
+
+    @property
+    def in_sync(self) -> tuple[int, ...]:
+        config = self.config
+        return tuple(replica.node for replica in config.in_sync) if config is not None else ()
+
+    @property
+    def config_version(self) -> int:
+        config = self.config
+        return config.version if config is not None else 0
+
+    def status(self) -> GroupStatus:
+        config = self.config
+        primary = config.primary if config is not None else 0
+        return GroupStatus(
+            self.epoch,
+            self.node if self.serving is not None else primary,
+            self._role_told(),
+            self.in_sync,
+            self._settings.members,
+            self.applied,
+            self._log.last_lsn,
+            len(self.manager.directory.by_id),
+            self._store.journal.live_bytes,
+            self._free_bytes,
+        )
+
+    def _role_told(self) -> MemberRole:
+        if self.serving is not None:
+            return MemberRole.PRIMARY
+        return MemberRole.CATCHING_UP if self.member.role is Role.CATCHING_UP else MemberRole.BACKUP
 
     # ---- events
 
@@ -196,9 +244,22 @@ class GroupMember:
             self._handle(Tick())
         if self.serving is not None and self.member.may_deliver(now):
             self.serving.manager.tick(now, self._clock.wall())
+        if now >= self._status_at:
+            self._tell_status(now)
+
+    def _tell_status(self, now: float) -> None:
+        assert self._workers is not None
+        self._status_at = now + GROUP_STATUS_SECONDS
+        status = self.status()
+        self._told = status.role, status.epoch, status.in_sync
+        self._out.append(envelope_to(group_out(self.group), status, Stream.CONTROL))
+        self._workers.upkeep(self._opening.files.free_bytes, self._measured)
+
+    def _measured(self, free_bytes: int) -> None:
+        self._free_bytes = free_bytes
 
     def next_deadline(self) -> float:
-        deadline = self.member.next_deadline()
+        deadline = min(self.member.next_deadline(), self._status_at)
         if self.serving is not None and self.member.may_deliver(self._clock.now()):
             work = self.serving.manager.next_deadline()
             deadline = min(deadline, work) if work is not None else deadline
@@ -260,6 +321,8 @@ class GroupMember:
             self.voter.pump()
             self._out += self.voter.take_out()
         self._begin_disk_work()
+        if self._told != (self._role_told(), self.epoch, self.in_sync):
+            self._tell_status(self._clock.now())
         return more or bool(self._own)
 
     def _talk_to_oneself(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from tocsin.bus.datagram import Stream
-from tocsin.cluster.commands import Delivery, Publish, Reply
+from tocsin.cluster.commands import Delivery, Publish, Reply, Stored
 from tocsin.cluster.envelope import Commands, Replies, Unlinked
 from tocsin.message_manager.machine import MessageManager
 from tocsin.model.limits import (
@@ -86,7 +86,11 @@ class ServingPrimary:
     def send_replies(self) -> None:
         """What the message manager has answered, to those links that are still the newest of their owners."""
         by_link: dict[str, tuple[Link, list[Reply]]] = {}
+        copies = self.manager.ledger.copies
         for origin, reply in self.manager.take_replies():
+            if isinstance(reply, Stored) and reply.copies:
+                # How many there are was not known yet when the answer was written.
+                reply.copies = copies
             known = by_link.get(origin)
             if known is not None:
                 known[1].append(reply)
@@ -102,11 +106,13 @@ class ServingPrimary:
 
 def _pieces(replies: list[Reply]) -> list[list[Reply]]:
     """Cut to what one message should carry; a single answer may be larger."""
-    pieces: list[list[Reply]] = []
-    size = REPLIES_BYTES_MAX
+    if len(replies) == 1:
+        return [replies]
+    pieces: list[list[Reply]] = [[]]
+    size = 0
     for reply in replies:
         more = len(reply.block) if isinstance(reply, Delivery) else 0
-        if size + more > REPLIES_BYTES_MAX or len(pieces[-1]) == COMMANDS_PER_MESSAGE_MAX:
+        if pieces[-1] and (size + more > REPLIES_BYTES_MAX or len(pieces[-1]) == COMMANDS_PER_MESSAGE_MAX):
             pieces.append([])
             size = 0
         pieces[-1].append(reply)

@@ -1,0 +1,134 @@
+"""Members of a group with real state: what client managers see of them, through failures."""
+
+from __future__ import annotations
+
+from tests.node.group_stage import CM, Stage, answer, bodies, publish
+
+from tocsin.cluster.commands import Stored
+from tocsin.message_manager.state_hash import state_hash
+from tocsin.replication.roles import Role
+
+
+def level(stage: Stage) -> bool:
+    """All members have the same state."""
+    hosts = [seat.member for seat in stage.seats.values() if not seat.witness and seat.host is not None]
+    return len({state_hash(host.manager.directory) for host in hosts}) == 1
+
+
+def opened(stage: Stage) -> int:
+    stage.elect()
+    return int(stage.client.open_producer()["destination"])
+
+
+def test_a_publish_is_confirmed_with_its_copies() -> None:
+    stage = Stage()
+    orders = opened(stage)
+    stored = stage.client.publish(orders, "a", "b")
+    assert [(each.sequence, each.copies) for each in stored] == [(2, 2)]
+    stage.advance(1.0)
+    assert level(stage) and stage.backup().member.applied == stage.primary().member.applied
+
+
+def test_a_group_of_one_member_serves() -> None:
+    stage = Stage(1, 0, copies=1)
+    orders = opened(stage)
+    assert [each.copies for each in stage.client.publish(orders, "a")] == [1]
+    assert bodies(stage.client.open_consumer()) == ["a"]
+
+
+def test_blocks_travel_once_and_are_only_named_to_the_backups() -> None:
+    stage = Stage()
+    orders = opened(stage)
+    stage.carried.clear()
+    stage.client.publish(orders, "x" * 10_000)
+    assert [sender for sender, size in stage.carried if size > 10_000] == [CM]
+
+
+def test_a_backup_takes_over_with_all_that_was_confirmed() -> None:
+    stage = Stage()
+    orders = opened(stage)
+    client = stage.client
+    client.publish(orders, "a", "b")
+    assert bodies(client.open_consumer()) == ["a", "b"]
+    old = stage.primary()
+    old.crash()
+    before = stage.clock.now()
+    new = stage.elect()
+    assert new is not old and stage.clock.now() - before < 4.0
+    assert client.open_producer()["last_sequence"] == 2
+    replies = client.send(publish(orders, "a", "b"), publish(orders, "c", first=3))
+    assert [each.sequence for each in replies if isinstance(each, Stored)] == [2, 3]
+    replies = client.open_consumer(held=[(0, 2)])
+    assert answer(replies)["kept"] == [[0, 2]]
+    assert bodies(replies) == ["c"]
+
+
+def test_the_old_primary_comes_back_as_a_backup_with_the_same_state() -> None:
+    stage = Stage()
+    orders = opened(stage)
+    client = stage.client
+    client.publish(orders, "a")
+    old = stage.primary()
+    old.crash()
+    stage.elect()
+    client.open_producer()
+    client.publish(orders, "b", first=2)
+    stage.advance(3.0)
+    assert stage.in_sync() == [stage.primary().node]
+    assert [each.copies for each in client.publish(orders, "c", first=3)] == [1]
+    old.start()
+    stage.advance(3.0)
+    assert old.member.role is Role.FOLLOWER and stage.in_sync() == [1, 2]
+    assert level(stage)
+    assert [each.copies for each in client.publish(orders, "d", first=4)] == [2]
+
+
+def test_a_primary_that_is_cut_off_confirms_and_delivers_nothing_and_loses_what_it_took() -> None:
+    stage = Stage()
+    orders = opened(stage)
+    client = stage.client
+    client.publish(orders, "a")
+    client.open_consumer()
+    old = stage.primary()
+    stage.cut_off = {old.node, CM}
+    assert client.publish(orders, "lost", first=2) == []
+    stage.advance(2.0)
+    assert not old.member.member.may_deliver(stage.clock.now())
+    replies = client.send(publish(orders, "late", first=3))
+    assert replies == []
+    stage.cut_off = {old.node}
+    stage.elect()
+    stage.advance(0.5)
+    client.open_producer()
+    client.publish(orders, "b", first=2)
+    stage.cut_off = set()
+    stage.advance(4.0)
+    assert old.member.role is Role.FOLLOWER and old.member.serving is None
+    assert level(stage)
+    assert stage.in_sync() == [1, 2]
+
+
+def test_both_members_come_back_after_a_power_cut() -> None:
+    stage = Stage()
+    orders = opened(stage)
+    client = stage.client
+    client.publish(orders, "a", "b", "c")
+    client.open_consumer()
+    client.settle((0, 1))
+    for seat in stage.seats.values():
+        seat.crash()
+        seat.start()
+    stage.elect()
+    stage.advance(6.0)
+    assert bodies(client.open_consumer()) == ["b", "c"]
+    stage.advance(1.0)
+    assert level(stage)
+
+
+def test_what_cannot_be_read_is_counted_and_dropped() -> None:
+    stage = Stage()
+    stage.elect()
+    host = stage.primary().member
+    host.received(9, 1, b"Gxyz")
+    host.received(9, 1, b"?")
+    assert host.malformed == 2
