@@ -11,4 +11,16 @@ session      producers and consumers of one session, and their credit
 publishing   blocks in: the one full check at the edge; confirmations out
 requests     what a client may ask for
 access       authorize(principal, action, resource)
+
+In a cluster, between the machine and the groups:
+
+cluster_port          the machine with its links to all groups; what a node drives
+routing               commands to their groups, answers back, and everything again on a new link
+group_link            one run of commands to one primary after another
+tracking              what must be said again: open producers and consumers, and what is not confirmed
+pending               requests without an answer
+placement             which group has a destination: names, slots, and where new ones go
+destination_requests  requests about one destination, wherever it is
+merging               one answer out of those of all groups
+cluster_status        what is known of the groups, for people
 """

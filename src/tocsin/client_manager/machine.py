@@ -36,6 +36,7 @@ from tocsin.cluster.commands import (
     CloseProducer,
     CloseSession,
     Command,
+    ConsumerKey,
     Failed,
     GrantCredit,
     OpenProducer,
@@ -51,6 +52,7 @@ from tocsin.model.errors import (
     ResourceExhausted,
     TocsinError,
 )  # fmt: skip
+from tocsin.model.identity import DestinationId
 from tocsin.model.limits import (
     CONNECTIONS_MAX,
     CONSUMERS_PER_SESSION_MAX,
@@ -61,6 +63,7 @@ from tocsin.model.limits import (
     SESSION_GRACE_SECONDS,
     SESSIONS_PER_CONNECTION_MAX,
 )  # fmt: skip
+from tocsin.model.ranges import Range
 from tocsin.model.values import Bytes
 from tocsin.wire.frames import (
     Frame,
@@ -197,6 +200,19 @@ class ClientManager:
     def connections(self) -> list[bytes]:
         """Identities of all connections, those whose client is away included."""
         return list(self._registry.known)
+
+    def gone(self, key: ConsumerKey, ranges: list[Range], now: float) -> None:
+        """Messages that a consumer has been sent are not its own any more: another one has got them."""
+        session = self._registry.sessions.get(key[0])
+        if session is not None:
+            fields = {"consumer": key[1], "gone": [offset for each in ranges for offset in each]}
+            self._desk.send_session(session, control(FrameType.NOTICE, session.number, fields), now)
+
+    def moved(self, session_id: bytes, number_: int, destination: DestinationId) -> None:
+        """The destination of a producer has this id now."""
+        session = self._registry.sessions.get(session_id)
+        if session is not None and number_ in session.producers:
+            session.producers[number_].destination_id = destination
 
     def answered(self, reply: Reply, now: float) -> None:
         """An answer of a message manager."""

@@ -1,0 +1,92 @@
+"""Requests that groups have not answered. They are said again, in their order, on every new link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tocsin.cluster.commands import Administer, Answer, CloseConsumer, CloseSession, Failed, OpenConsumer, OpenProducer
+from tocsin.model.errors import InvalidDestination, StaleName
+
+Request = OpenProducer | OpenConsumer | CloseConsumer | CloseSession | Administer
+Done = Callable[[Answer | Failed], None]
+
+_REPEATED = frozenset({"destination.delete", "subscription.delete"})
+"""When one of these finds nothing the second time, the first time did it."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    command: Request
+    done: Done
+    repeated: bool = False
+
+
+class Pending:
+    def __init__(self, send: Callable[[int, Request], None]) -> None:
+        self._send = send
+        self._waiting: dict[int, dict[int, _Pending]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def ask(self, group: int, command: Request, done: Done) -> None:
+        self._waiting.setdefault(group, {})[command.request] = _Pending(command, done)
+        self._send(group, command)
+
+    def answered(self, group: int, reply: Answer | Failed) -> bool:
+        """False for an answer to a request that is not waited for."""
+        found = self._waiting.get(group, {}).pop(reply.request, None)
+        if found is None:
+            return False
+        command = found.command
+        if found.repeated and isinstance(command, Administer) and command.operation in _REPEATED and _missing(reply):
+            reply = Answer(reply.request, {})
+        found.done(reply)
+        return True
+
+    def again(self, group: int) -> None:
+        for each in self._waiting.get(group, {}).values():
+            each.repeated = True
+            self._send(group, each.command)
+
+    def is_waiting(self, group: int, request: int) -> bool:
+        return request in self._waiting.get(group, {})
+
+
+def _missing(reply: Answer | Failed) -> bool:
+    return (
+        isinstance(reply, Failed)
+        and isinstance(reply.error, InvalidDestination)
+        and not isinstance(reply.error, StaleName)
+    )
+
+
+class Gathering:
+    """The answers of several groups to one request."""
+
+    def __init__(self, groups: Sequence[int], done: Callable[[list[Answer | Failed]], None]) -> None:
+        self._left = len(groups)
+        self._replies: list[Answer | Failed] = []
+        self._done = done
+
+    def take(self, reply: Answer | Failed) -> None:
+        self._replies.append(reply)
+        self._left -= 1
+        if not self._left:
+            self._done(self._replies)
+
+
+def numbered(reply: Answer | Failed, request: int) -> Answer | Failed:
+    """The same answer to another request."""
+    if isinstance(reply, Answer):
+        return Answer(request, reply.fields)
+    return Failed(request, reply.error)
+
+
+def with_incarnation(command: Administer, incarnation: int) -> Administer:
+    if not incarnation:
+        return command
+    fields: dict[str, Any] = {**command.fields, "incarnation": incarnation}
+    return Administer(command.request, command.operation, fields)

@@ -1,0 +1,326 @@
+"""Commands to the groups that they are for, and answers back, with all that must be said again on a new link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tocsin.client_manager.destination_requests import DestinationRequests
+from tocsin.client_manager.group_link import GroupLink
+from tocsin.client_manager.merging import MERGES, merge_ended
+from tocsin.client_manager.pending import Done, Gathering, Pending, numbered
+from tocsin.client_manager.placement import Places
+from tocsin.client_manager.tracking import Book, TrackedConsumer, TrackedProducer
+from tocsin.cluster.commands import (
+    Administer,
+    Answer,
+    CloseConnection,
+    CloseConsumer,
+    CloseProducer,
+    CloseSession,
+    Command,
+    ConsumerEnded,
+    ConsumerKey,
+    Delivery,
+    Failed,
+    GrantCredit,
+    NotStored,
+    OpenConsumer,
+    OpenProducer,
+    PauseSession,
+    Publish,
+    Reply,
+    SettledTo,
+    SettleMessages,
+    Stored,
+)  # fmt: skip
+from tocsin.cluster.slots import SlotTable
+from tocsin.model.errors import InvalidDestination, StaleName, TocsinError
+from tocsin.model.identity import DestinationId
+from tocsin.model.limits import COMMANDS_WAITING_MAX
+from tocsin.model.ranges import Range
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSide:
+    """Where answers go, and what clients must know after a new link began."""
+
+    answer: Callable[[Reply], None]
+    gone: Callable[[ConsumerKey, list[Range]], None]
+    """Messages are not a consumer's any more."""
+    moved: Callable[[bytes, int, DestinationId], None]
+    """A producer's destination has this id now."""
+    evict: Callable[[bytes, TocsinError], None]
+    """Another connection has got this one's client id."""
+
+
+class Router:
+    def __init__(
+        self, links: dict[int, GroupLink], slots: SlotTable, next_request: Callable[[], int],
+        clients: ClientSide,
+    ) -> None:  # fmt: skip
+        self._links = links
+        self._groups: Sequence[int] = sorted(links)
+        self._next_request = next_request
+        self._answer = clients.answer
+        self._gone = clients.gone
+        self._moved = clients.moved
+        self._evict = clients.evict
+        # Requests that open again what was open, on the link of now; the next link has its own.
+        self._repeated: dict[int, dict[int, Done]] = {group: {} for group in links}
+        self._book = Book()
+        self._pending = Pending(self._send)
+        self.places = Places(slots, self._groups, self._ask)
+        self._destinations = DestinationRequests(self.places, self._pending, self._ask, self._answer)
+
+    @property
+    def congested(self) -> bool:
+        return len(self._pending) > COMMANDS_WAITING_MAX
+
+    def _send(self, group: int, command: Command) -> None:
+        self._links[group].send(command)
+
+    def _ask(self, group: int, operation: str, fields: dict[str, Any], done: Callable[[Answer | Failed], None]) -> None:
+        """A request of our own."""
+        self._pending.ask(group, Administer(self._next_request(), operation, fields), done)
+
+    # ---- commands of the client manager
+
+    def route(self, command: Command) -> None:
+        match command:
+            case Publish():
+                producer = self._book.producer(command.session, command.producer)
+                if producer is not None:
+                    producer.published(command)
+                    self._send(producer.group, command)
+            case SettleMessages():
+                self._settle(command)
+            case GrantCredit():
+                consumer = self._book.consumer(command.key)
+                if consumer is not None:
+                    self._send(consumer.group, consumer.granted(command))
+            case OpenProducer():
+                self._open_producer(command)
+            case OpenConsumer():
+                self._open_consumer(command)
+            case CloseProducer():
+                self._close_producer(command)
+            case CloseConsumer():
+                self._close_consumer(command)
+            case CloseSession() | PauseSession() | CloseConnection():
+                self._route_ending(command)
+            case Administer():
+                self._administer(command)
+
+    def _settle(self, command: SettleMessages) -> None:
+        consumer = self._book.consumer(command.key)
+        if consumer is None:
+            # It is closed: there is nothing left to settle.
+            self._answer(SettledTo(command.key, command.settle.number))
+            return
+        consumer.settling(command.settle)
+        self._send(consumer.group, command)
+
+    def _open_producer(self, command: OpenProducer) -> None:
+        session = self._book.session(command.session, command.epoch)
+        number = command.producer
+
+        def placed(group: int, placed: object) -> bool:
+            if self._book.sessions.get(session.id) is not session:
+                return False
+            assert isinstance(placed, OpenProducer)
+            session.groups[group] = None
+            session.producers[number] = TrackedProducer(group, placed)
+            return True
+
+        def done(reply: Answer | Failed) -> None:
+            producer = session.producers.get(number)
+            if producer is not None and producer.opened.request == reply.request:
+                producer.ready = isinstance(reply, Answer)
+                if not producer.ready:
+                    del session.producers[number]
+            self._answer(reply)
+
+        self._destinations.start(command, command.destination, True, placed, done)
+
+    def _open_consumer(self, command: OpenConsumer) -> None:
+        session = self._book.session(command.session, command.epoch)
+        number = command.consumer
+        # While its group is being looked up: closing it, or the end of its connection, must not be overlooked.
+        session.looking[number] = (command.request, False)
+
+        def placed(group: int, placed: object) -> bool:
+            paused = session.is_paused(number, command.request)
+            if paused is None or self._book.sessions.get(session.id) is not session:
+                return False
+            assert isinstance(placed, OpenConsumer)
+            session.looking.pop(number, None)
+            session.groups[group] = None
+            consumer = session.consumers[number] = TrackedConsumer(group, placed)
+            consumer.paused = paused
+            return True
+
+        def done(reply: Answer | Failed) -> None:
+            consumer = session.consumers.get(number)
+            if consumer is not None and consumer.opened.request == reply.request:
+                consumer.ready = isinstance(reply, Answer)
+                if not consumer.ready:
+                    del session.consumers[number]
+                elif consumer.paused:
+                    # Its client went away while the request was on its way.
+                    self._send(consumer.group, PauseSession(session.id, session.epoch))
+            self._answer(reply)
+
+        self._destinations.start(command, command.destination, command.mode != "replay", placed, done)
+
+    def _close_producer(self, command: CloseProducer) -> None:
+        session = self._book.sessions.get(command.session)
+        producer = session.producers.pop(command.producer, None) if session is not None else None
+        if producer is not None and command.forget:
+            self._send(producer.group, command)
+
+    def _close_consumer(self, command: CloseConsumer) -> None:
+        session = self._book.sessions.get(command.key[0])
+        consumer = session.consumers.pop(command.key[1], None) if session is not None else None
+        if session is not None:
+            session.looking.pop(command.key[1], None)
+        if consumer is None:
+            self._answer(Answer(command.request, {}))
+        else:
+            self._pending.ask(consumer.group, command, self._answer)
+
+    def _route_ending(self, command: CloseSession | PauseSession | CloseConnection) -> None:
+        match command:
+            case CloseSession():
+                session = self._book.sessions.pop(command.session, None)
+                groups = list(session.groups) if session is not None else []
+                self._everywhere(groups, command, merge_ended)
+            case PauseSession():
+                session = self._book.sessions.get(command.session)
+                if session is not None:
+                    session.pause()
+                    for group in session.groups:
+                        self._send(group, command)
+            case CloseConnection():
+                for group in self._groups:
+                    self._send(group, command)
+
+    def _everywhere(
+        self, groups: Sequence[int], command: CloseSession | Administer,
+        merge: Callable[[list[Answer | Failed]], Answer | Failed],
+    ) -> None:  # fmt: skip
+        request = command.request
+        gathering = Gathering(groups, lambda replies: self._answer(numbered(merge(replies), request)))
+        for group in groups:
+            self._pending.ask(group, command, gathering.take)
+        if not groups:
+            self._answer(Answer(request, {}))
+
+    def _administer(self, command: Administer) -> None:
+        operation, fields = command.operation, command.fields
+        if operation in MERGES:
+            self._everywhere(self._groups, command, partial(MERGES[operation], command))
+        elif operation == "connection.keep":
+            for group in self._groups:
+                self._pending.ask(group, command, lambda reply: None)
+        elif operation == "client_id.claim":
+            self._pending.ask(self.places.slot_group(fields["client_id"]), command, partial(self._claimed, fields))
+        elif operation == "client_id.release":
+            if self._book.claims.get(fields["client_id"]) == fields["connection"]:
+                del self._book.claims[fields["client_id"]]
+            self._pending.ask(self.places.slot_group(fields["client_id"]), command, self._answer)
+        else:
+            self._destinations.administer(command)
+
+    def _claimed(self, claim: dict[str, Any], reply: Answer | Failed) -> None:
+        if isinstance(reply, Answer):
+            self._book.claims[claim["client_id"]] = claim["connection"]
+        self._answer(reply)
+
+    # ---- answers of a group
+
+    def answered(self, group: int, reply: Reply) -> None:
+        match reply:
+            case Stored():
+                producer = self._book.producer(reply.session, reply.producer)
+                if producer is not None and producer.group == group:
+                    producer.settled(reply.sequence)
+                    self._answer(reply)
+            case Delivery():
+                consumer = self._book.consumer(reply.key)
+                # What comes before the consumer is open again on this link comes once more behind the answer.
+                if consumer is not None and consumer.group == group and not consumer.reopening:
+                    consumer.delivered(reply)
+                    self._answer(reply)
+            case SettledTo():
+                consumer = self._book.consumer(reply.key)
+                if consumer is not None:
+                    consumer.settled(reply.number)
+                self._answer(reply)
+            case NotStored():
+                producer = self._book.producer(reply.session, reply.producer)
+                if producer is not None and producer.group == group:
+                    producer.settled(reply.last)
+                    self._answer(reply)
+            case ConsumerEnded():
+                self._ended(reply)
+            case Answer() | Failed():
+                done = self._repeated[group].pop(reply.request, None)
+                if done is not None:
+                    done(reply)
+                else:
+                    self._pending.answered(group, reply)
+
+    def _ended(self, reply: ConsumerEnded) -> None:
+        session = self._book.sessions.get(reply.key[0])
+        if session is not None:
+            session.consumers.pop(reply.key[1], None)
+        self._answer(reply)
+
+    # ---- a new link
+
+    def say_again(self, group: int) -> None:
+        """Everything that a group has to hear on a new link, in the order in which it means the same."""
+        repeated = self._repeated[group]
+        repeated.clear()
+        for client_id, connection in self._book.claims.items():
+            if self.places.slot_group(client_id) == group:
+                claim = Administer(
+                    self._next_request(), "client_id.claim", {"client_id": client_id, "connection": connection}
+                )
+                repeated[claim.request] = partial(self._claimed_again, client_id, connection)
+                self._send(group, claim)
+        for session in self._book.sessions.values():
+            for command in session.again(group, self._next_request):
+                if isinstance(command, OpenConsumer):
+                    repeated[command.request] = partial(self._consumer_again, command.key)
+                elif isinstance(command, OpenProducer):
+                    repeated[command.request] = partial(self._producer_again, command)
+                self._send(group, command)
+        self._pending.again(group)
+
+    def _claimed_again(self, client_id: str, connection: bytes, reply: Answer | Failed) -> None:
+        if isinstance(reply, Failed) and self._book.claims.get(client_id) == connection:
+            del self._book.claims[client_id]
+            self._evict(connection, reply.error)
+
+    def _producer_again(self, command: OpenProducer, reply: Answer | Failed) -> None:
+        """A producer whose destination is gone learns it with the refusal of its next block, as it always does."""
+        if isinstance(reply, Answer):
+            self._moved(command.session, command.producer, reply.fields["destination"])
+
+    def _consumer_again(self, key: ConsumerKey, reply: Answer | Failed) -> None:
+        consumer = self._book.consumer(key)
+        if consumer is None or consumer.reopening != reply.request:
+            return
+        if isinstance(reply, Failed):
+            error = reply.error
+            if isinstance(error, StaleName):
+                error = InvalidDestination(f"{consumer.opened.destination} has been deleted.")
+            self._ended(ConsumerEnded(key, error))
+            return
+        gone = consumer.reopened([(first, end) for first, end in reply.fields.get("kept", ())])
+        if gone:
+            self._gone(key, gone)

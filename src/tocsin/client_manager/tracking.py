@@ -1,0 +1,222 @@
+"""What a client manager must be able to say again to a group: open producers and consumers, and what of theirs is not
+confirmed. The messages themselves are referred to, and offsets are ranges: nothing here is per message.
+
+It mirrors what a client does when it resumes (client.core_settling), so that a client need not notice that another
+member leads the group now.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from tocsin.cluster.commands import (
+    CloseConsumer,
+    Command,
+    Delivery,
+    GrantCredit,
+    OpenConsumer,
+    OpenProducer,
+    PauseSession,
+    Publish,
+    SettleMessages,
+)
+from tocsin.model.ranges import Range, RangeSet
+from tocsin.wire.frames import Outcome, Settle
+
+NextRequest = Callable[[], int]
+
+
+class TrackedProducer:
+    __slots__ = ("group", "opened", "ready", "unconfirmed")
+
+    def __init__(self, group: int, opened: OpenProducer) -> None:
+        self.group = group
+        self.opened = opened
+        # The group has answered; until then the request that opens it is what is said again.
+        self.ready = False
+        # Bounded by the producer's credit.
+        self.unconfirmed: deque[tuple[int, Publish]] = deque()
+
+    def published(self, command: Publish) -> None:
+        block = command.block
+        self.unconfirmed.append((block.first_sequence + block.count - 1, command))
+
+    def settled(self, sequence: int) -> None:
+        """Everything up to a sequence is stored, or refused."""
+        unconfirmed = self.unconfirmed
+        while unconfirmed and unconfirmed[0][0] <= sequence:
+            unconfirmed.popleft()
+
+    def again(self, request: int, epoch: int) -> list[Command]:
+        return [replace(self.opened, request=request, epoch=epoch), *(command for _, command in self.unconfirmed)]
+
+
+class TrackedConsumer:
+    __slots__ = (
+        "_base", "_delivered", "_granted", "_outstanding", "_position", "_unconfirmed", "group", "opened", "paused",
+        "ready", "reopening",
+    )  # fmt: skip
+
+    def __init__(self, group: int, opened: OpenConsumer) -> None:
+        self.group = group
+        self.opened = opened
+        self.ready = False
+        # Number of the request that opens it on a new link; what is delivered before its answer comes again.
+        self.reopening = 0
+        self.paused = False
+        # Delivered, and nothing said about it yet.
+        self._outstanding = RangeSet(opened.held or ())
+        self._unconfirmed: deque[Settle] = deque()
+        # Messages and bytes since the client opened it: what it may get, what it got, and what it had got when the
+        # link began, because the group counts from there.
+        self._granted = (opened.messages, opened.bytes)
+        self._delivered = (0, 0)
+        self._base = (0, 0)
+        self._position: int | None = None
+
+    @property
+    def settles(self) -> bool:
+        return self.opened.mode == "consume"
+
+    @property
+    def survives(self) -> bool:
+        """Whether what it holds is offered to others when it does not: a subscription for a while dies with it."""
+        return self.opened.durable or self.opened.destination.kind.word == "queue"
+
+    def delivered(self, delivery: Delivery) -> None:
+        messages, size = self._delivered
+        offset = delivery.offset
+        for start, end, _, _ in delivery.ranges:
+            messages += end - start
+            if self.settles:
+                self._outstanding.add(offset + start, offset + end)
+        self._delivered = (messages, size + len(delivery.block))
+        self._position = offset + delivery.ranges[-1][1]
+
+    def granted(self, command: GrantCredit) -> GrantCredit:
+        """The credit as the group counts it."""
+        self._granted = (max(self._granted[0], command.messages), max(self._granted[1], command.bytes))
+        messages, size = self._credit()
+        return GrantCredit(command.key, messages, size)
+
+    def _credit(self) -> tuple[int, int]:
+        return max(0, self._granted[0] - self._base[0]), max(0, self._granted[1] - self._base[1])
+
+    def settling(self, settle: Settle) -> None:
+        if settle.outcome is Outcome.RENEW:
+            return
+        for first, end in settle.ranges:
+            self._outstanding.remove(first, end)
+        self._unconfirmed.append(settle)
+
+    def settled(self, number: int) -> None:
+        while self._unconfirmed and self._unconfirmed[0].number <= number:
+            self._unconfirmed.popleft()
+
+    def held(self) -> list[Range]:
+        """What the client has received and not settled durably."""
+        held = RangeSet(self._outstanding)
+        for settle in self._unconfirmed:
+            for first, end in settle.ranges:
+                held.add(first, end)
+        return list(held)
+
+    def again(self, epoch: int, next_request: NextRequest) -> list[Command]:
+        """Opens it on a new link, with all it had."""
+        request = self.reopening = next_request()
+        self._base = self._delivered
+        messages, size = (0, 0) if self.paused else self._credit()
+        opened = replace(self.opened, request=request, messages=messages, bytes=size, epoch=epoch)
+        key = opened.key
+        if opened.mode == "browse":
+            # It begins anew, and the client leaves out what it has seen: a position in the log would not do.
+            return [CloseConsumer(next_request(), key), opened]
+        if opened.start is not None and self._position is not None:
+            opened.start = {"offset": self._position}
+        if not self.settles:
+            return [opened]
+        opened.held = self.held()
+        return [opened, *(SettleMessages(key, settle) for settle in self._unconfirmed)]
+
+    def reopened(self, kept: list[Range]) -> list[Range]:
+        """The group has opened it again; returns what it holds no more."""
+        self.reopening = 0
+        if not self.settles:
+            return []
+        ours = RangeSet(kept)
+        before = list(self._outstanding)
+        gone = [part for first, end in before for part in ours.missing(first, end)]
+        self._outstanding = RangeSet(part for first, end in before for part in ours.within(first, end))
+        return gone if self.survives else []
+
+
+class TrackedSession:
+    __slots__ = ("consumers", "epoch", "groups", "id", "looking", "producers")
+
+    def __init__(self, identity: bytes) -> None:
+        self.id = identity
+        self.epoch = 0
+        # Groups that know the session; a dict for its order.
+        self.groups: dict[int, None] = {}
+        self.producers: dict[int, TrackedProducer] = {}
+        self.consumers: dict[int, TrackedConsumer] = {}
+        # Consumers whose group is not known yet: the request that opens each, and whether its client is away.
+        self.looking: dict[int, tuple[int, bool]] = {}
+
+    def pause(self) -> None:
+        for consumer in self.consumers.values():
+            consumer.paused = True
+        self.looking = {number: (request, True) for number, (request, _) in self.looking.items()}
+
+    def is_paused(self, number: int, request: int) -> bool | None:
+        """Whether the client of a consumer that is being opened is away; None when it was closed meanwhile."""
+        if number in self.looking:
+            found, paused = self.looking[number]
+            return paused if found == request else None
+        known = self.consumers.get(number)
+        return known.paused if known is not None and known.opened.request == request else None
+
+    def again(self, group: int, next_request: NextRequest) -> list[Command]:
+        """Everything of this session that one group has to hear on a new link."""
+        commands: list[Command] = []
+        for producer in self.producers.values():
+            if producer.group == group and producer.ready:
+                commands += producer.again(next_request(), self.epoch)
+        consumers = [each for each in self.consumers.values() if each.group == group and each.ready]
+        for consumer in consumers:
+            if consumer.paused:
+                commands += consumer.again(self.epoch, next_request)
+        if any(consumer.paused for consumer in consumers):
+            commands.append(PauseSession(self.id, self.epoch))
+        for consumer in consumers:
+            if not consumer.paused:
+                commands += consumer.again(self.epoch, next_request)
+        return commands
+
+
+class Book:
+    """All sessions, by their id."""
+
+    __slots__ = ("claims", "sessions")
+
+    def __init__(self) -> None:
+        self.sessions: dict[bytes, TrackedSession] = {}
+        self.claims: dict[str, bytes] = {}
+        """Client ids that connections of this client manager have been granted."""
+
+    def session(self, identity: bytes, epoch: int) -> TrackedSession:
+        session = self.sessions.get(identity)
+        if session is None:
+            session = self.sessions[identity] = TrackedSession(identity)
+        session.epoch = max(session.epoch, epoch)
+        return session
+
+    def producer(self, session: bytes, number: int) -> TrackedProducer | None:
+        known = self.sessions.get(session)
+        return known.producers.get(number) if known is not None else None
+
+    def consumer(self, key: tuple[bytes, int]) -> TrackedConsumer | None:
+        known = self.sessions.get(key[0])
+        return known.consumers.get(key[1]) if known is not None else None
