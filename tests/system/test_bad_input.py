@@ -254,7 +254,7 @@ _REQUESTS: dict[str, dict[str, Any]] = {
     "temporary.create": {"kind": "queue"},
     "destination.create": {
         "destination": "topic:fuzzed", "retained": True, "max_age_ms": 1_000, "max_bytes": 1_000,
-        "redelivery_limit": 3, "backoff_ms": 10,
+        "redelivery_limit": 3, "backoff_ms": 10, "min_copies": 1,
     },
     "destination.delete": {"destination": "topic:fuzzed"},
     "destination.purge": {"destination": "queue:fuzz"},

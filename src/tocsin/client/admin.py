@@ -92,6 +92,7 @@ def destination_options(
     max_bytes: int | None,
     redelivery_limit: int | None,
     backoff: float | None,
+    min_copies: int | None = None,
 ) -> dict[str, Any]:
     options = {
         "retained": retained,
@@ -99,5 +100,6 @@ def destination_options(
         "max_bytes": max_bytes,
         "redelivery_limit": redelivery_limit,
         "backoff_ms": None if backoff is None else round(backoff * 1000),
+        "min_copies": min_copies,
     }
     return {name: value for name, value in options.items() if value is not None}

@@ -170,10 +170,11 @@ class Connection:
         max_bytes: int | None = None,
         redelivery_limit: int | None = None,
         backoff: float | None = None,
+        min_copies: int | None = None,
     ) -> bool:
         """Creates a queue or topic with options of its own; True when it is new. Times in seconds."""
         where = Destination(kind_of(kind), check_name(name))
-        options = destination_options(retained, max_age, max_bytes, redelivery_limit, backoff)
+        options = destination_options(retained, max_age, max_bytes, redelivery_limit, backoff, min_copies)
         reply = await self._request("destination.create", {"destination": str(where), **options})
         return bool(reply.get("created", True))
 

@@ -98,7 +98,8 @@ def ranges(fields: dict[str, Any], name: str) -> list[Range] | None:
 
 FIELDS: dict[str, type] = {
     "destination": str, "retained": bool, "max_age_ms": int, "max_bytes": int, "redelivery_limit": int,
-    "backoff_ms": int, "prefix": str, "after": str, "limit": int, "time_ms": int, "subscription": str, "durable": bool,
+    "backoff_ms": int, "min_copies": int, "prefix": str, "after": str, "limit": int, "time_ms": int,
+    "subscription": str, "durable": bool,
 }  # fmt: skip
 NEEDED: dict[str, tuple[str, ...]] = {
     "destination.create": ("destination",),

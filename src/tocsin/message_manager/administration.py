@@ -21,7 +21,7 @@ from tocsin.model.destination import (
     parse_destination,
 )
 from tocsin.model.errors import IllegalState, InvalidDestination, ProtocolError
-from tocsin.model.limits import PAGE_ITEMS_MAX
+from tocsin.model.limits import COPIES_MAX, PAGE_ITEMS_MAX
 from tocsin.model.ranges import Range
 
 Fields = dict[str, Any]
@@ -91,7 +91,7 @@ class Administration:
     def _create(self, fields: Fields) -> Result:
         address = _address(fields)
         check_creatable(address.name)
-        options = _options(fields, self._directory.defaults, address)
+        options = _options(fields, self._directory.defaults, address, self._most_copies)
         if not self._directory.has(address.name):
             self._directory.create(address, options, None, self._ledger, _number(fields, "incarnation", 0))
             return {"created": True}, self._ledger.last_lsn()
@@ -249,7 +249,7 @@ def _pairs(fields: Fields, name: str) -> list[Range]:
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _options(fields: Fields, defaults: Options, address: Destination) -> Options:
+def _options(fields: Fields, defaults: Options, address: Destination, most_copies: int) -> Options:
     retained = fields.get("retained", defaults.retained)
     if not isinstance(retained, bool):
         raise ProtocolError("The field 'retained' of a request must be true or false.")
@@ -261,6 +261,13 @@ def _options(fields: Fields, defaults: Options, address: Destination) -> Options
         raise InvalidDestination("Only topics can be retained; a queue keeps its messages until they are consumed.")
     if (options.max_age_ms or options.max_bytes) and not options.retained:
         raise InvalidDestination("A largest age or size needs a retained topic.")
+    if not 1 <= options.min_copies <= COPIES_MAX:
+        raise ProtocolError(f"The field 'min_copies' of a request must be a number from 1 to {COPIES_MAX}.")
+    if options.min_copies > most_copies:
+        raise InvalidDestination(
+            f"{address} can't have {options.min_copies} copies of each message: "
+            "that needs a cluster whose groups have so many members."
+        )
     return options
 
 

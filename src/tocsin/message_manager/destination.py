@@ -36,11 +36,14 @@ class Options:
     """How often a message is delivered at most before it goes to the dead message queue; 0: without limit."""
     backoff_ms: int = 0
     """Wait before the second delivery; doubles with each further one, up to 100 times this."""
+    min_copies: int = 1
+    """While fewer members of the group would have it, nothing is taken in (R12); what is there is still delivered."""
 
     def fields(self) -> dict[str, Any]:
         return {
             "retained": self.retained, "max_age_ms": self.max_age_ms, "max_bytes": self.max_bytes,
             "redelivery_limit": self.redelivery_limit, "backoff_ms": self.backoff_ms,
+            "min_copies": self.min_copies,
         }  # fmt: skip
 
     def backoff(self, attempts: int) -> float:

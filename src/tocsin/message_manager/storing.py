@@ -17,7 +17,7 @@ from tocsin.message_manager.records import (
 )
 from tocsin.message_manager.view import View
 from tocsin.model.batch import Block, DeliveryMode
-from tocsin.model.errors import IllegalState, ProducerExpired, StorageFull, TocsinError
+from tocsin.model.errors import IllegalState, ProducerExpired, StorageDegraded, StorageFull, TocsinError
 from tocsin.model.limits import DELIVERY_RESERVE_MESSAGES
 from tocsin.model.ranges import Range, RangeSet
 
@@ -27,10 +27,10 @@ def publish(state: DestinationState, origin: str, command: Publish, ledger: Ledg
     block = command.block
     last = block.first_sequence + block.count - 1
     verdict = state.producers.judge(block)
-    if verdict is Verdict.NEW and not ledger.journal.full:
+    if verdict is Verdict.NEW and not ledger.journal.full and state.options.min_copies <= ledger.possible_copies:
         _store(state, command, ledger)
     elif verdict is not Verdict.DUPLICATE:
-        error = _refusal(state, block, verdict)
+        error = _refusal(state, block, verdict, ledger)
         state.producers.refused(block, error)
         ledger.reply(origin, NotStored(command.session, command.producer, block.first_sequence, last, error))
         return
@@ -40,7 +40,7 @@ def publish(state: DestinationState, origin: str, command: Publish, ledger: Ledg
     ledger.reply(origin, Stored(command.session, command.producer, last, copies), lsn)
 
 
-def _refusal(state: DestinationState, block: Block, verdict: Verdict) -> TocsinError:
+def _refusal(state: DestinationState, block: Block, verdict: Verdict, ledger: Ledger) -> TocsinError:
     if verdict is Verdict.GAP:
         former = state.producers.refusal(block)
         if former is not None:
@@ -52,6 +52,11 @@ def _refusal(state: DestinationState, block: Block, verdict: Verdict) -> TocsinE
         return ProducerExpired(
             f"This producer has been silent for so long that {state.address} forgot it; "
             "open a new session and send again."
+        )
+    if not ledger.journal.full:
+        return StorageDegraded(
+            f"{state.address} wants {state.options.min_copies} copies of each message, and only "
+            f"{ledger.possible_copies} can be made while other members of its group are away; send again later."
         )
     return StorageFull(
         f"The server's disk is full, so {state.address} takes no messages; "

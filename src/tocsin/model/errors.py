@@ -16,7 +16,8 @@ TocsinError
 ├── MessageTooLarge               over the largest message, which the text names
 ├── ResourceExhausted             a limit was reached; it may pass later
 │   ├── DestinationBlocked        flow control holds this producer back
-│   └── StorageFull               the disk is full: publishing is refused, consuming goes on
+│   ├── StorageFull               the disk is full: publishing is refused, consuming goes on
+│   └── StorageDegraded           fewer copies can be made than the destination wants: publish again later
 ├── ProducerExpired               the producer was silent for so long that it needs a new id
 ├── TransactionInProgress
 ├── TransactionRolledBack
@@ -105,6 +106,10 @@ class DestinationBlocked(ResourceExhausted):
 
 class StorageFull(ResourceExhausted):
     code = 16
+
+
+class StorageDegraded(ResourceExhausted):
+    code = 31
 
 
 class ProducerExpired(TocsinError):

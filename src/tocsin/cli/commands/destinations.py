@@ -9,6 +9,7 @@ import typer
 
 from tocsin.cli import options
 from tocsin.cli.output import counted, duration_ms, note, on_terminal, print_fields, print_json, print_table, size
+from tocsin.model.limits import COPIES_MAX
 
 if TYPE_CHECKING:
     import tocsin
@@ -77,6 +78,10 @@ def create(
     backoff: Annotated[
         Any, options.duration_option("--backoff", help="Wait before the second delivery; doubles then.")
     ] = None,
+    min_copies: Annotated[
+        int | None,
+        typer.Option(min=1, max=COPIES_MAX, help="Clusters: refuse messages while fewer members would have them."),
+    ] = None,
     url: options.Url = options.URL_DEFAULT,
     user: options.User = None,
     password: options.Password = None,
@@ -90,6 +95,7 @@ def create(
         "max_bytes": max_bytes,
         "redelivery_limit": redelivery_limit,
         "backoff": backoff,
+        "min_copies": min_copies,
     }
     given = {name: value for name, value in wanted.items() if value is not None}
     with options.Access(url, user, password, tls_ca).connect() as connection:
