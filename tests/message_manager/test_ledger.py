@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tocsin.cluster.commands import Answer
+from tocsin.cluster.commands import Answer, Stored
 from tocsin.journal.journal import Journal
 from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.model.identity import Lsn
@@ -61,3 +61,16 @@ def test_there_is_room_until_the_journal_has_its_fill() -> None:
     journal.pending_limit = 100
     journal.append(1, [b"x" * 90], live=False)
     assert not it.has_room
+
+
+def test_a_confirmation_tells_the_copies_there_are_when_it_leaves() -> None:
+    it = ledger()
+    persistent, volatile, answer = Stored(b"s" * 16, 1, 1, it.copies), Stored(b"s" * 16, 1, 2, 0), Answer(1, {})
+    it.reply("a", persistent, 5)
+    it.reply("a", volatile, 6)
+    it.reply("a", answer, 6)
+    it.copies = 2
+    it.durable(5)
+    it.copies = 1
+    it.durable(6)
+    assert (persistent.copies, volatile.copies, it.copies) == (2, 0, 1)

@@ -11,7 +11,7 @@ def test_create_list_show_purge_delete(shell: Shell, topic: str) -> None:
     name = topic.removeprefix("topic:")
     created = shell.json(
         "destinations", "create", topic, "--retained", "--max-age", "7d", "--max-bytes", "10GiB",
-        "--redelivery-limit", "3", "--backoff", "500ms",
+        "--redelivery-limit", "3", "--backoff", "500ms", "--min-copies", "1",
     )  # fmt: skip
     assert created == {"destination": topic, "created": True}
     shell.ok("send", topic, "a", "b")
@@ -20,7 +20,7 @@ def test_create_list_show_purge_delete(shell: Shell, topic: str) -> None:
     assert (shown["name"], shown["kind"], shown["retained"]) == (name, "topic", True)
     assert shown["max_age_ms"] == 7 * 86_400_000
     assert shown["max_bytes"] == 10 * 2**30
-    assert (shown["redelivery_limit"], shown["backoff_ms"]) == (3, 500)
+    assert (shown["redelivery_limit"], shown["backoff_ms"], shown["min_copies"]) == (3, 500, 1)
     assert shown["published"] == 2
 
     (listed,) = [entry for entry in shell.json("destinations", "list") if entry["name"] == name]
@@ -55,6 +55,10 @@ def test_what_is_not_there_is_a_sentence(shell: Shell, queue: str) -> None:
 def test_other_options_for_what_exists_are_refused(shell: Shell, queue: str) -> None:
     shell.ok("destinations", "create", queue)
     assert "other options" in shell.fails(1, "destinations", "create", queue, "--redelivery-limit", "2")
+
+
+def test_a_server_by_itself_has_one_copy(shell: Shell, queue: str) -> None:
+    assert "needs a cluster" in shell.fails(1, "destinations", "create", queue, "--min-copies", "2")
 
 
 def words(line: str) -> list[str]:

@@ -1,0 +1,307 @@
+"""Sessions whose client manager is gone: they wait for the grace, and go on elsewhere or are over."""
+
+from __future__ import annotations
+
+import pytest
+from tests.message_manager.stage import (
+    CM1,
+    CM2,
+    CONNECTION,
+    OTHER,
+    SESSION,
+    Stage,
+    answered,
+    delivered,
+    errors,
+    identity,
+)
+
+from tocsin.cluster.commands import (
+    Answer,
+    CloseConnection,
+    CloseConsumer,
+    CloseSession,
+    GrantCredit,
+    NotStored,
+    PauseSession,
+    SettledTo,
+    SettleMessages,
+    Stored,
+)
+from tocsin.message_manager.machine import Settings
+from tocsin.message_manager.recovery import Recovery
+from tocsin.model.errors import IllegalState, InvalidClientId, InvalidDestination, ProtocolError
+from tocsin.wire.frames import Outcome, Settle
+
+GONE = "1/1/"
+KEY = (SESSION, 1)
+
+
+def with_a_message(stage: Stage) -> None:
+    """A consumer of the first client manager has one message in hand."""
+    destination = stage.open_producer(CM1, OTHER, connection=identity(101))
+    stage.publish(CM1, destination, 1, b"work", session=OTHER)
+    assert delivered(stage.open_consumer(CM1)) == [(0, 1, 1)]
+
+
+def test_a_session_whose_client_manager_is_gone_keeps_what_it_holds_for_a_while() -> None:
+    stage = Stage()
+    with_a_message(stage)
+    stage.open_consumer(CM2, identity(3), connection=identity(103))
+    stage.manager.origin_gone(GONE, stage.clock.now())
+    stage.advance(4.9)
+    assert delivered(stage.replies.pop(CM2, [])) == []
+    stage.advance(0.2)
+    # It vanished with the message in hand, so that counts as an attempt.
+    assert delivered(stage.replies.pop(CM2)) == [(0, 1, 2)]
+    assert SESSION not in stage.manager.sessions.known
+
+
+def test_nothing_is_delivered_to_a_client_manager_that_is_gone() -> None:
+    stage = Stage()
+    with_a_message(stage)
+    stage.manager.origin_gone(GONE, stage.clock.now())
+    destination = stage.open_producer(CM2, identity(3), connection=identity(103))
+    stage.publish(CM2, destination, 1, b"more", session=identity(3))
+    assert stage.replies.get(CM1, []) == []
+
+
+def test_a_session_that_comes_back_through_another_client_manager_goes_on() -> None:
+    stage = Stage()
+    with_a_message(stage)
+    stage.manager.origin_gone(GONE, stage.clock.now())
+    stage.advance(1)
+    replies = stage.open_consumer(CM2, epoch=1, held=[(0, 1)])
+    assert answered(replies) == {"kept": [[0, 1]]}
+    stage.advance(10)
+    settled = stage.tell(CM2, SettleMessages(KEY, Settle(1, Outcome.ACKNOWLEDGE, 1, [(0, 1)])))
+    assert settled == [SettledTo(KEY, 1)]
+    assert stage.state().backlog() == 0
+
+
+def test_the_same_client_manager_comes_back_with_another_link() -> None:
+    stage = Stage()
+    with_a_message(stage)
+    stage.manager.origin_gone(GONE, stage.clock.now())
+    assert answered(stage.open_consumer("1/1/1", held=[(0, 1)])) == {"kept": [[0, 1]]}
+    stage.advance(10)
+    assert list(stage.manager.sessions.known) == [SESSION]
+    assert KEY in stage.manager.attachments.by_key
+
+
+def test_what_a_new_link_does_not_open_again_goes_with_the_old_one() -> None:
+    stage = Stage()
+    with_a_message(stage)
+    stage.open_consumer(CM1, consumer=2, messages=0)
+    stage.open_consumer("1/1/10", identity(4), connection=identity(104), messages=0)
+    stage.open_consumer("1/1/1", consumer=2, messages=0)
+    stage.manager.origin_gone(CM1, stage.clock.now())
+    stage.advance(5.1)
+    # The session lives, only the consumer that nobody wanted any more is gone. Another link is not meant.
+    assert sorted(stage.manager.attachments.by_key) == [(SESSION, 2), (identity(4), 1)]
+    assert SESSION in stage.manager.sessions.known
+
+
+def test_the_deadline_is_told_so_that_somebody_wakes_in_time() -> None:
+    stage = Stage(Settings(grace=2.0))
+    stage.open_consumer(CM1)
+    stage.manager.origin_gone(GONE, stage.clock.now())
+    deadline = stage.manager.next_deadline()
+    assert deadline == stage.clock.now() + 2.0
+    stage.manager.origin_gone("9/9/", stage.clock.now())
+    stage.advance(2.0)
+    assert stage.manager.sessions.next_deadline() is None
+    assert stage.manager.attachments.by_key == {}
+
+
+def test_a_producers_row_stays_when_its_session_vanished() -> None:
+    stage = Stage()
+    destination = stage.open_producer(CM1)
+    stage.publish(CM1, destination, 1, b"a", b"b")
+    stage.manager.origin_gone(GONE, stage.clock.now())
+    stage.advance(6)
+    # Its client was away for longer than the grace, and sends again what was not confirmed to it.
+    stage.open_producer(CM2, epoch=1)
+    assert stage.publish(CM2, destination, 1, b"a", b"b") == [Stored(SESSION, 1, 2, 1)]
+    assert stage.state().backlog() == 2
+
+
+# ---- words that come too late
+
+
+def test_a_former_client_manager_has_no_say_in_a_session_that_moved() -> None:
+    stage = Stage()
+    with_a_message(stage)
+    destination = stage.state().id
+    stage.open_producer(CM1)
+    stage.open_consumer(CM2, epoch=1, held=[(0, 1)], messages=0)
+    stage.open_producer(CM2, epoch=1)
+    with pytest.raises(IllegalState, match="moved on"):
+        stage.open_producer(CM1)
+    with pytest.raises(IllegalState, match="moved on"):
+        stage.open_consumer(CM1, consumer=2)
+    late = stage.publish(CM1, destination, 1, b"late")
+    assert errors(late) == [IllegalState] and isinstance(late[0], NotStored)
+    assert stage.tell(CM1, SettleMessages(KEY, Settle(1, Outcome.ACKNOWLEDGE, 1, [(0, 1)]))) == [SettledTo(KEY, 1)]
+    assert stage.tell(CM1, GrantCredit(KEY, 50, 1 << 30)) == []
+    assert stage.tell(CM1, CloseConsumer(90, KEY)) == [Answer(90, {})]
+    assert stage.tell(CM1, PauseSession(SESSION)) == []
+    assert stage.tell(CM1, CloseSession(91, SESSION, True)) == [Answer(91, {})]
+    consumer = stage.manager.attachments.by_key[KEY].consumer
+    assert (consumer.paused, consumer.messages_allowed, stage.state().backlog()) == (False, 0, 1)
+    assert isinstance(stage.publish(CM2, destination, 1, b"in time")[0], Stored)
+
+
+def test_the_session_of_now_can_be_paused_and_closed() -> None:
+    stage = Stage()
+    stage.open_consumer(CM1, epoch=3)
+    stage.tell(CM1, PauseSession(SESSION, 3))
+    assert stage.manager.attachments.by_key[KEY].consumer.paused
+    assert stage.tell(CM1, CloseSession(91, SESSION, False, 3)) == [Answer(91, {})]
+    assert stage.manager.attachments.by_key == {}
+
+
+# ---- temporary destinations
+
+
+def temporary(stage: Stage, origin: str = CM1, connection: bytes = CONNECTION) -> str:
+    name = f"_TMP.{connection.hex()}.1"
+    made = stage.ask(origin, "temporary.create", kind=1, name=name, connection=connection)
+    return str(made["destination"])
+
+
+def test_temporary_destinations_go_with_the_connections_of_a_client_manager() -> None:
+    stage = Stage()
+    temporary(stage)
+    temporary(stage, CM2, identity(102))
+    stage.manager.origin_gone(GONE, stage.clock.now())
+    stage.advance(4)
+    assert len(list(stage.manager.directory)) == 3
+    stage.advance(2)
+    assert [state.connection for state in stage.manager.directory] == [None, identity(102)]
+
+
+@pytest.mark.parametrize("how", ["session", "keep", "create"])
+def test_temporary_destinations_stay_when_their_connection_comes_back(how: str) -> None:
+    stage = Stage()
+    name = temporary(stage)
+    stage.manager.origin_gone(GONE, stage.clock.now())
+    if how == "session":
+        stage.open_producer(CM2)
+    elif how == "keep":
+        assert stage.ask(CM2, "connection.keep", connections=[CONNECTION]) == {}
+    else:
+        # The question of before comes again, and gets the same answer.
+        assert temporary(stage, CM2) == name
+    stage.advance(10)
+    assert stage.state(name).connection == CONNECTION
+    # The end of the connection at the former client manager is not its end.
+    stage.tell(CM1, CloseConnection(CONNECTION))
+    assert stage.state(name).connection == CONNECTION
+    stage.tell("2/1/7", CloseConnection(CONNECTION))
+    with pytest.raises(InvalidDestination):
+        stage.state(name)
+    assert stage.manager.sessions.connections == {}
+
+
+def test_a_temporary_name_of_another_connection_is_not_given_twice() -> None:
+    stage = Stage()
+    stage.ask(CM1, "temporary.create", kind=1, name="_TMP.a", connection=CONNECTION)
+    with pytest.raises(InvalidDestination, match="another connection"):
+        stage.ask(CM1, "temporary.create", kind=1, name="_TMP.a", connection=identity(102))
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_after_a_promotion_temporary_destinations_wait_for_their_connections(
+    back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage()
+    name = temporary(stage)
+    monkeypatch.setattr(Recovery, "drop_temporary", lambda *_: None)
+    promoted = stage.crash()
+    promoted.manager.adopt_temporary(promoted.clock.now())
+    promoted.advance(4)
+    assert promoted.state(name).connection == CONNECTION
+    if back:
+        promoted.open_consumer("1/1/5", destination=name)
+    promoted.advance(2)
+    assert [state.connection for state in promoted.manager.directory] == [None, *[CONNECTION] * back]
+
+
+# ---- client ids
+
+
+def claim(stage: Stage, origin: str, connection: bytes = CONNECTION, word: str = "claim") -> dict[str, object]:
+    return stage.ask(origin, f"client_id.{word}", client_id="billing", connection=connection)
+
+
+def test_one_connection_in_the_cluster_has_a_client_id() -> None:
+    stage = Stage()
+    assert claim(stage, CM1) == {}
+    with pytest.raises(InvalidClientId, match="in use"):
+        claim(stage, CM2, identity(102))
+    # It may come from another client manager, or after a new link.
+    claim(stage, CM2)
+    # The release of the former one, and of who does not have it, comes to nothing.
+    claim(stage, CM1, word="release")
+    claim(stage, CM2, identity(102), word="release")
+    with pytest.raises(InvalidClientId):
+        claim(stage, CM1, identity(102))
+    claim(stage, "2/1/9", word="release")
+    claim(stage, CM1, identity(102))
+
+
+def test_client_ids_of_a_client_manager_that_is_gone_are_free_after_the_grace() -> None:
+    stage = Stage()
+    claim(stage, CM1)
+    stage.ask(CM1, "client_id.claim", client_id="moved", connection=identity(103))
+    stage.manager.origin_gone(GONE, stage.clock.now())
+    stage.ask(CM2, "client_id.claim", client_id="moved", connection=identity(103))
+    stage.advance(4)
+    with pytest.raises(InvalidClientId):
+        claim(stage, CM2, identity(102))
+    stage.advance(2)
+    claim(stage, CM2, identity(102))
+    assert list(stage.manager.sessions.client_ids) == ["moved", "billing"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "fields", "error"),
+    [
+        ("client_id.claim", {"client_id": "", "connection": CONNECTION}, InvalidClientId),
+        ("client_id.claim", {"client_id": "x" * 256, "connection": CONNECTION}, InvalidClientId),
+        ("client_id.claim", {"client_id": "x", "connection": b"short"}, ProtocolError),
+        ("connection.keep", {}, ProtocolError),
+        ("connection.keep", {"connections": [1]}, ProtocolError),
+    ],
+)
+def test_words_that_make_no_sense(operation: str, fields: dict[str, object], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Stage().ask(CM1, operation, **fields)
+
+
+# ---- deliveries after a promotion
+
+
+def test_while_deliveries_are_held_those_who_hold_messages_get_them_back_first() -> None:
+    stage = Stage()
+    with_a_message(stage)
+    promoted = stage.crash()
+    promoted.manager.hold_deliveries(promoted.clock.now())
+    greedy = promoted.open_consumer(CM2, identity(3), connection=identity(103))
+    assert delivered(greedy) == []
+    assert answered(promoted.open_consumer("1/1/1", held=[(0, 1)])) == {"kept": [[0, 1]]}
+    promoted.manager.release_deliveries()
+    promoted.settle()
+    assert delivered(promoted.replies.get(CM2, [])) == []
+
+
+def test_held_deliveries_begin_by_themselves_after_the_grace() -> None:
+    stage = Stage()
+    with_a_message(stage)
+    promoted = stage.crash()
+    promoted.manager.hold_deliveries(promoted.clock.now())
+    assert delivered(promoted.open_consumer(CM2, identity(3), connection=identity(103))) == []
+    assert promoted.manager.next_deadline() is not None
+    promoted.advance(5)
+    assert [each[:2] for each in delivered(promoted.replies[CM2])] == [(0, 1)]
