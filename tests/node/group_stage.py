@@ -307,10 +307,10 @@ def answer(replies: list[Reply]) -> dict[str, Any]:
 
 
 def publish(
-    destination: int, *bodies: str, first: int = 1, session: bytes = SESSION, name: str = "orders",
+    destination: int, *bodies: str, first: int = 1, session: bytes = SESSION, name: str = "queue:orders",
     mode: DeliveryMode = DeliveryMode.PERSISTENT,
 ) -> Publish:  # fmt: skip
-    address = parse_destination(f"queue:{name}")
+    address = parse_destination(name)
     header = BatchHeader(
         address.name, address.kind, len(bodies), 0, BodyKind.BYTES, mode, 4, CONNECTION, session, 0, first, first, 1
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from tests.node.group_stage import CM, Stage, answer, bodies, publish
 
-from tocsin.cluster.commands import Stored
+from tocsin.cluster.commands import OpenConsumer, Stored
+from tocsin.journal.snapshot import snapshot_lsns
 from tocsin.message_manager.state_hash import state_hash
+from tocsin.model.destination import parse_destination
 from tocsin.replication.roles import Role
 
 
@@ -132,3 +134,107 @@ def test_what_cannot_be_read_is_counted_and_dropped() -> None:
     host.received(9, 1, b"Gxyz")
     host.received(9, 1, b"?")
     assert host.malformed == 2
+
+
+# ---- snapshots, upkeep
+
+
+def publish_many(stage: Stage, destination: int, first: int, count: int, size: int = 1000) -> None:
+    for sequence in range(first, first + count):
+        stored = stage.client.publish(destination, f"{sequence} " + "x" * size, first=sequence)
+        assert [each.sequence for each in stored] == [sequence]
+
+
+def test_primary_and_backup_take_snapshots_and_start_from_them() -> None:
+    stage = Stage(snapshot_bytes=8 * 1024, segment_bytes=16 * 1024)
+    orders = opened(stage)
+    publish_many(stage, orders, 1, 60)
+    stage.advance(1.0)
+    for seat in (stage.primary(), stage.backup()):
+        assert len(snapshot_lsns(seat.disk)) == 2
+        assert seat.member._log.base_lsn > 0
+    for seat in stage.seats.values():
+        seat.crash()
+        seat.start()
+    stage.elect()
+    stage.advance(1.0)
+    assert level(stage)
+    assert len(bodies(stage.client.open_consumer())) == 60
+
+
+def test_what_is_consumed_leaves_the_disks_of_all_members() -> None:
+    stage = Stage(snapshot_bytes=8 * 1024, segment_bytes=16 * 1024)
+    orders = opened(stage)
+    client = stage.client
+    client.open_consumer(messages=1_000_000)
+    for sequence in range(1, 150):
+        client.publish(orders, f"{sequence} " + "x" * 1000, first=sequence)
+        client.settle((sequence - 1, sequence), number=sequence)
+    stage.advance(3.0)
+    assert level(stage)
+    for seat in (stage.primary(), stage.backup()):
+        assert len(seat.disk.list("segments")) < 10, seat.disk.list("segments")
+        assert seat.member.status().live_bytes == 0
+
+
+def test_a_primary_that_lost_its_role_begins_anew_from_its_snapshot() -> None:
+    stage = Stage(snapshot_bytes=8 * 1024, segment_bytes=16 * 1024)
+    orders = opened(stage)
+    client = stage.client
+    publish_many(stage, orders, 1, 30)
+    client.open_consumer()
+    client.settle((0, 5))
+    old = stage.primary()
+    stage.cut_off = {old.node, CM}
+    client.send(publish(orders, "never", first=31))
+    client.settle((5, 30), number=2)
+    stage.cut_off = {old.node}
+    stage.elect()
+    stage.advance(1.0)
+    client.open_producer()
+    publish_many(stage, orders, 31, 4)
+    stage.cut_off = set()
+    stage.advance(5.0)
+    assert old.member.serving is None and level(stage)
+    stage.primary().crash()
+    assert stage.elect() is old
+    stage.advance(6.0)
+    found = bodies(client.open_consumer(session=b"t" * 16))
+    assert [int(body.split()[0]) for body in found] == [*range(6, 35)]
+
+
+def test_cold_messages_are_read_from_the_disk_of_whoever_serves() -> None:
+    stage = Stage(cache_bytes=1, segment_bytes=16 * 1024)
+    orders = opened(stage)
+    publish_many(stage, orders, 1, 40)
+    stage.primary().crash()
+    stage.elect()
+    stage.advance(6.0)
+    stage.client.open_consumer(messages=40)
+    stage.advance(0.5)
+    assert len(bodies(stage.client.replies)) == 40
+
+
+def test_blocks_of_retained_topics_move_to_their_own_files_on_all_members() -> None:
+    stage = Stage(snapshot_bytes=8 * 1024, segment_bytes=16 * 1024)
+    stage.elect()
+    client = stage.client
+    client.administer("destination.create", destination="topic:news", retained=True)
+    news = client.open_producer("topic:news")["destination"]
+    for sequence in range(1, 61):
+        client.send(publish(news, "x" * 1000, first=sequence, name="topic:news"))
+    stage.advance(2.0)
+    assert level(stage)
+    for seat in (stage.primary(), stage.backup()):
+        state = seat.member.manager.directory.by_id[news]
+        assert state.stream_end > 30 and seat.disk.list(f"streams/{news}")
+    stage.primary().crash()
+    stage.elect()
+    stage.advance(6.0)
+    replay = OpenConsumer(
+        99, b"r" * 16, 1, parse_destination("topic:news"), b"c" * 16, None, mode="replay", start={"at": "earliest"},
+        messages=100, bytes=1 << 30,
+    )  # fmt: skip
+    client.send(replay)
+    stage.advance(0.5)
+    assert len(bodies(client.replies)) == 60

@@ -10,7 +10,8 @@ workers          who does disk work; threads does it in threads
 group_member     one member of a message manager group: the machines of replication, and the state under them
 group_primary    a member that serves client managers; group_links are their links to it
 group_log        its log; group_journal is what the message manager sees of it
-group_store      its files; standby is the state of a member that does not serve
+group_disk       what it has its disk do; group_store is one opening of its files, group_snapshots takes snapshots
+following        a member that does not serve applies the log; standby is its state
 voter_host       a voter of a group with its vote file
 outgoing         what they send
 identity_files   boot counter and secret

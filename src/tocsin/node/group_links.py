@@ -6,6 +6,7 @@ whole, because it begins with all that the client manager has; so whatever is mi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -27,6 +28,8 @@ class Link:
     boot: int
     number: int
     next_message: int = 0
+    complete: bool = False
+    """The client manager has said all that it had to say at the start."""
 
     @property
     def origin(self) -> str:
@@ -44,6 +47,8 @@ class Links:
         self._broken: dict[int, int] = {}
         """Nodes that had a link which was given up, and its number: they are told as soon as they are there."""
         self._told_at: dict[int, float] = {}
+        self.over: list[str] = []
+        """Origins of links that have had a successor: what was open there and is not opened again goes."""
 
     def judge(self, node: int, boot: int, message: Commands) -> Verdict:
         """Whether a message is the next one of the newest link of its sender; if so it is counted."""
@@ -63,7 +68,8 @@ class Links:
         return Verdict.TAKE
 
     def _begin(self, link: Link) -> None:
-        self.forget(link.node)
+        if (former := self.forget(link.node)) is not None:
+            self.over.append(former)
         self._broken.pop(link.node, None)
         self._by_node[link.node] = link
         self._by_origin[link.origin] = link
@@ -75,15 +81,19 @@ class Links:
         """The link that an answer belongs to; None when it is not the newest any more."""
         return self._by_origin.get(origin)
 
-    def has(self, node: int) -> bool:
-        return node in self._by_node
+    def complete(self, nodes: Iterable[int]) -> bool:
+        """Whether all of these have a link and have said over it what they had."""
+        links = (self._by_node.get(node) for node in nodes)
+        return all(link is not None and link.complete for link in links)
 
-    def forget(self, node: int) -> None:
-        """The client manager is gone, or something of what it said is."""
+    def forget(self, node: int) -> str | None:
+        """The client manager is gone, or something of what it said is. The origin that the link had is returned."""
         link = self._by_node.pop(node, None)
-        if link is not None:
-            del self._by_origin[link.origin]
-            self._broken[node] = link.number
+        if link is None:
+            return None
+        del self._by_origin[link.origin]
+        self._broken[node] = link.number
+        return link.origin
 
     def broken(self, node: int) -> int | None:
         """The number of the link that was given up and has had no successor yet."""

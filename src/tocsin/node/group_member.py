@@ -10,8 +10,7 @@ the newest snapshot and the log, both of which have only what the group agreed o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
 
 from tocsin.bus.datagram import Stream
 from tocsin.cluster.commands import Publish
@@ -19,14 +18,16 @@ from tocsin.cluster.envelope import Commands, GroupBytes, GroupStatus, MemberRol
 from tocsin.cluster.envelope import decode as decode_envelope
 from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.cluster.register_events import Received, Send
-from tocsin.journal.jobs import WasCut, WriteJob, Written
+from tocsin.journal.jobs import WriteJob, Written
 from tocsin.message_manager.machine import MessageManager, Settings
-from tocsin.model.errors import JournalDamaged, ProtocolError
-from tocsin.model.limits import APPLY_BYTES_PER_TURN, APPLY_RECORDS_PER_TURN, GROUP_STATUS_SECONDS, SNAPSHOT_EVERY_BYTES
+from tocsin.model.errors import ProtocolError
+from tocsin.model.limits import GROUP_STATUS_SECONDS, SNAPSHOT_EVERY_BYTES
+from tocsin.node.following import Following
+from tocsin.node.group_disk import Entries, GroupDisk
 from tocsin.node.group_journal import GroupJournal, References
 from tocsin.node.group_log import HostedLog
 from tocsin.node.group_primary import ServingPrimary, reference_to
-from tocsin.node.group_store import GroupStore, StoreSettings
+from tocsin.node.group_store import StoreSettings
 from tocsin.node.outgoing import Outgoing, envelope_to, group_messages
 from tocsin.node.standby import Standby
 from tocsin.node.voter_host import TO_VOTER, VoterHost
@@ -46,8 +47,6 @@ from tocsin.replication.events import (
     RoleChanged,
     Tick,
 )
-from tocsin.replication.journal_log import LogDone
-from tocsin.replication.log import Entry
 from tocsin.replication.member import Member
 from tocsin.replication.messages import GroupMessage
 from tocsin.replication.primary import Primary
@@ -73,30 +72,28 @@ class GroupMember:
         manager: Settings,
         segment_bytes: int,
         snapshot_bytes: int = SNAPSHOT_EVERY_BYTES,
+        client_managers: Collection[int] = (),
     ) -> None:
         """Opens the member's files; `boot` has never been used by this node before. `chance` is from 0 to 1."""
         self.group, self.node, self._clock, self._settings = group, node, clock, settings
-        self._snapshot_bytes = snapshot_bytes
-        self._references = References()
-        self._opening = StoreSettings(files, segment_bytes, random, manager, self._make_journal)
-        self._log = HostedLog()
-        self._store = GroupStore(self._opening, clock.now())
-        self._log.replace(self._store.opened.log, self._store.journal)
-        self._standby: Standby | None = self._store.standby
-        self.member = Member(
-            settings, node, boot, self._log, chance, clock.now(), self._store.standby.applied
-        )  # fmt: skip
+        self._client_managers = client_managers
+        self._up: dict[int, int] = {}
+        self._references, self._log = References(), HostedLog()
+        opening = StoreSettings(files, segment_bytes, random, manager, self._make_journal)
+        self._files = files
+        self._disk = GroupDisk(opening, self._log, snapshot_bytes, clock.now())
+        standby = self._disk.store.standby
+        self._following: Following | None = Following(self._disk, standby)
+        self.member = Member(settings, node, boot, self._log, chance, clock.now(), standby.applied)
         self.voter = VoterHost(group, settings, node, files, clock, random) if node in settings.voters else None
         self.serving: ServingPrimary | None = None
         self._serve_behind = 0
         self.alarm: str | None = None
         self.malformed = 0
         self._held_back = False
-        self._reading = False
         self._workers: Workers | None = None
         self._own: deque[GroupMessage] = deque()
         self._out: list[Outgoing] = []
-        self._upkeep_due = True
         self._free_bytes = 0
         self._status_at = clock.now()
         self._told: tuple[object, ...] = ()
@@ -111,19 +108,19 @@ class GroupMember:
     def attach(self, workers: Workers, wake: Callable[[], None]) -> None:
         """`workers` do the disk's work, commits with `write`; `wake` asks for a `pump` soon."""
         self._workers, self._wake = workers, wake
-        self._store.attach(workers, self._progress)
+        self._disk.attach(workers, self)
         if self.voter is not None:
             self.voter.attach(workers, wake)
 
     def write(self, job: WriteJob) -> Written:
         """A group commit, wherever the workers do it."""
-        done = self._store.opened.work.perform(job)
-        assert isinstance(done, Written)
-        return done
+        return self._disk.write(job)
 
-    def _progress(self) -> None:
-        self._upkeep_due = True
+    def progress(self) -> None:
         self._wake()
+
+    def log_moved(self) -> None:
+        self._handle(LogProgress())
 
     # ---- what others may ask
 
@@ -142,12 +139,23 @@ class GroupMember:
     @property
     def manager(self) -> MessageManager:
         """Whoever has the state now."""
-        return self._store.manager
+        return self._disk.store.manager
+
+    @property
+    def committed(self) -> int:
+        return self.member.committed
+
+    @property
+    def stands_at(self) -> int:
+        """The record that the state has applied last; a primary applies what it orders at once."""
+        if self._following is not None:
+            return self._following.standby.applied
+        return int(self.manager.ledger.journal.last_lsn)
 
     @property
     def applied(self) -> int:
-        """Up to which record the state is; of a primary that serves: what it knows to be committed."""
-        return self._standby.applied if self._standby is not None else self.member.committed
+        """Up to which record the state is what the group agreed on."""
+        return min(self.stands_at, self.member.committed)
 
     @property
     def config(self) -> GroupConfig | None:
@@ -180,7 +188,7 @@ class GroupMember:
             self.applied,
             self._log.last_lsn,
             len(self.manager.directory.by_id),
-            self._store.journal.live_bytes,
+            self._disk.store.journal.live_bytes,
             self._free_bytes,
         )
 
@@ -219,14 +227,17 @@ class GroupMember:
                     self._handle(DataArrived(reference_to(command), command.block.data))
 
     def node_up(self, node: int, boot: int) -> None:
-        """The bus hears a client manager, perhaps again."""
+        """The bus hears another node, perhaps again."""
+        self._up[node] = boot
         if self.serving is not None:
             self.serving.tell_if_broken(node, self._clock.now())
 
     def node_gone(self, node: int, boot: int) -> None:
-        """The bus does not hear a client manager any more, or another incarnation of it."""
+        """The bus does not hear that incarnation of another node any more."""
+        if self._up.get(node) == boot:
+            del self._up[node]
         if self.serving is not None:
-            self.serving.links.forget(node)
+            self.serving.gone(node, boot, self._clock.now())
 
     def lost_sync(self, node: int) -> None:
         """Something that a client manager sent to the group will never come."""
@@ -239,7 +250,7 @@ class GroupMember:
 
     def tick(self) -> None:
         now = self._clock.now()
-        self._upkeep_due = True
+        self._disk.tick()
         if now >= self.member.next_deadline():
             self._handle(Tick())
         if self.serving is not None and self.member.may_deliver(now):
@@ -253,7 +264,7 @@ class GroupMember:
         status = self.status()
         self._told = status.role, status.epoch, status.in_sync
         self._out.append(envelope_to(group_out(self.group), status, Stream.CONTROL))
-        self._workers.upkeep(self._opening.files.free_bytes, self._measured)
+        self._workers.upkeep(self._files.free_bytes, self._measured)
 
     def _measured(self, free_bytes: int) -> None:
         self._free_bytes = free_bytes
@@ -301,7 +312,6 @@ class GroupMember:
         return journal
 
     def _role_changed(self, effect: RoleChanged) -> None:
-        self._upkeep_due = True
         if effect.role is Role.PRIMARY:
             self._serve_behind = self._log.last_lsn
         elif self.serving is not None:
@@ -314,13 +324,13 @@ class GroupMember:
         more = False
         for _ in range(_TURNS_PER_PUMP):
             more = self._state_turn()
-            moved = self._propose() | self._write_log() | self._talk_to_oneself()
+            moved = self._propose() | self._disk.write_log() | self._talk_to_oneself()
             if not moved:
                 break
         if self.voter is not None:
             self.voter.pump()
             self._out += self.voter.take_out()
-        self._begin_disk_work()
+        self._disk.step(stateful=self._following is not None or self.serving is not None)
         if self._told != (self._role_told(), self.epoch, self.in_sync):
             self._tell_status(self._clock.now())
         return more or bool(self._own)
@@ -336,12 +346,14 @@ class GroupMember:
 
     def _state_turn(self) -> bool:
         """The state moves on: a backup applies, a primary serves."""
-        more = self._apply() if self._standby is not None else False
+        more = self._follow(self._following) if self._following is not None else False
         serving = self.serving
         if serving is None:
             return more
-        now = self._clock.now()
-        if not self._held_back and self.member.may_deliver(now):
+        now, primary = self._clock.now(), self.member.primary
+        if primary is not None and not self._held_back and primary.may_deliver(now):
+            ledger = serving.manager.ledger
+            ledger.copies, ledger.possible_copies = primary.copies_of(self.member.committed), primary.possible_copies()
             more = serving.run(now, self._clock.wall())
         # Without a lease nothing is begun; what was begun with one may be answered.
         serving.send_replies()
@@ -357,126 +369,47 @@ class GroupMember:
             self._handle(Propose(records))
         return bool(records)
 
-    def _write_log(self) -> bool:
-        """Gives the log's next job away; True when it was done at once."""
-        assert self._workers is not None
-        job = self._log.next_job()
-        if job is None:
-            return False
-        if not isinstance(job, WriteJob):
-            work = self._store.opened.work
-            self._workers.sync(lambda: work.perform(job), self._log_done)
-            return False
-        at_once = self._workers.write(job, self._log_done)
-        if at_once is None:
-            return False
-        self._log.done(at_once)
-        self._handle(LogProgress())
-        return True
-
-    def _log_done(self, done: LogDone) -> None:
-        if isinstance(done, WasCut):
-            self._store.let_go(done.files())
-        self._log.done(done)
-        self._handle(LogProgress())
-        self._progress()
-
-    # ---- a backup's state
-
-    def _apply(self) -> bool:
-        """Applies what is committed, as far as it is at hand; True when there is more."""
-        standby, log = self._standby, self._log
-        assert standby is not None
-        size, now, end = 0, self._clock.now(), min(self.member.committed, standby.applied + APPLY_RECORDS_PER_TURN)
-        while standby.applied < end and size < APPLY_BYTES_PER_TURN:
-            lsn = standby.applied + 1
-            entry = log.remembered(lsn)
-            if entry is None:
-                self._read_behind(standby)
-                break
-            standby.apply(lsn, entry, now)
-            log.forget(lsn)
-            size += entry.size()
-        if self.member.primary is not None and standby.applied >= self._serve_behind:
-            self._serve(standby)
-        return standby.applied < self.member.committed and not self._reading
-
-    def _read_behind(self, standby: Standby) -> None:
-        """What is not remembered is read from the own disk, a piece at a time."""
-        if self._reading:
-            return
-        self._reading = True
-
-        def done(entries: tuple[Entry, ...] | None) -> None:
-            self._reading = False
-            if standby is self._standby:
-                for entry in entries or ():
-                    if standby.applied < self.member.committed:
-                        self._log.forget(standby.applied + 1)
-                        standby.apply(standby.applied + 1, entry, self._clock.now())
-            self._progress()
-
-        first = standby.applied + 1
-        if self._read(first, self.member.committed, done) == 0:
-            raise JournalDamaged(
-                f"Record {first} is committed, but the log on this disk does not have it. Empty the data directory, "
-                "and the member is filled by the others."
-            )
-
-    def _read(self, first: int, last: int, done: Callable[[tuple[Entry, ...] | None], None]) -> int:
-        """Begins to read records and says how many: as many as fit, none when the first is not there."""
-        assert self._workers is not None
-        store, plan = self._store, self._log.plan_read(first, last)
-        self._workers.read(lambda: store.read_log(plan), done)
-        return len(plan.locations) + len(plan.unsynced)
-
     def _read_log(self, effect: ReadLog) -> None:
-        def done(entries: tuple[Entry, ...] | None) -> None:
+        def done(entries: Entries) -> None:
             if entries is None:
                 self._read_log(effect)
                 return
             self._handle(LogRead(effect.request, entries))
             self._wake()
 
-        self._read(effect.first, effect.last, done)
+        self._disk.read(effect.first, effect.last, done)
+
+    # ---- backup and primary
+
+    def _follow(self, following: Following) -> bool:
+        more = following.apply(self.member.committed, self._clock.now())
+        if self.member.primary is not None and following.standby.applied >= self._serve_behind:
+            self._serve(following.standby)
+        return more
 
     def _serve(self, standby: Standby) -> None:
         """All that was ever confirmed is in the state."""
-        manager = standby.serve(self._store.streams, self._clock.now(), self._clock.wall())
-        primary = self.member.primary
+        primary, now = self.member.primary, self._clock.now()
         assert primary is not None
-        manager.ledger.copies = primary.copies_of(self.member.committed)
-        self._standby = None
+        manager = standby.serve(self._disk.store.streams, now, self._clock.wall())
+        self._following = None
         self._log.remembers = False
         self._log.forget_all()
-        self.serving = ServingPrimary(self.group, primary.epoch, manager, self._references)
+        expected = {node for node in self._client_managers if node in self._up or node == self.node}
+        self.serving = ServingPrimary(self.group, primary.epoch, manager, self._references, expected, now)
 
     def _throw_state_away(self) -> None:
         """The message manager may have applied what never commits."""
-        assert self._workers is not None
         self.serving, self._log.remembers = None, True
         self._references.clear()
-        store, opening, now = self._store, self._opening, self._clock.now()
-        self._workers.upkeep(lambda: store.load_state(opening, now), lambda standby: self._loaded(store, standby))
+        self._disk.reload(self._clock.now(), self._follow_from)
 
-    def _loaded(self, store: GroupStore, standby: Any) -> None:
-        if store is self._store and self.serving is None:
-            self._standby = standby
-            store.manager = standby.manager
-        self._progress()
-
-    # ---- the disk
-
-    def _begin_disk_work(self) -> None:
-        store, manager = self._store, self._store.manager
-        for read in manager.take_reads():
-            store.reads.begin(read)
-        for drop in manager.take_drops():
-            store.upkeep.drop_stream(drop)
+    def _follow_from(self, standby: Standby) -> None:
+        self._following = Following(self._disk, standby)
 
     def take_out(self) -> list[Outgoing]:
         out, self._out = self._out, []
         return out
 
     def close(self) -> None:
-        self._store.close()
+        self._disk.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from tocsin.bus.datagram import Stream
-from tocsin.cluster.commands import Delivery, Publish, Reply, Stored
-from tocsin.cluster.envelope import Commands, Replies, Unlinked
+from tocsin.cluster.commands import Administer, Answer, Delivery, Publish, Reply
+from tocsin.cluster.envelope import Commands, NameChanged, Replies, Unlinked
 from tocsin.message_manager.machine import MessageManager
 from tocsin.model.limits import (
     COMMANDS_PER_MESSAGE_MAX,
@@ -19,7 +19,10 @@ from tocsin.node.group_links import Link, Links, Verdict
 from tocsin.node.outgoing import Outgoing, envelope_to
 from tocsin.replication.data_pool import digest_of
 from tocsin.replication.messages import Reference
-from tocsin.runtime.datagrams import to_node
+from tocsin.runtime.datagrams import group_out, to_node
+
+LINK_COMPLETE = "link.complete"
+"""The last request of what a client manager says at the start of a link."""
 
 
 def reference_to(command: Publish) -> Reference:
@@ -29,17 +32,45 @@ def reference_to(command: Publish) -> Reference:
 class ServingPrimary:
     """Made when this member begins to serve in an epoch, thrown away when the epoch is over."""
 
-    def __init__(self, group: int, epoch: int, manager: MessageManager, references: References) -> None:
+    def __init__(
+        self, group: int, epoch: int, manager: MessageManager, references: References, expected: set[int], now: float
+    ) -> None:
+        """`expected`: client managers that are there. Until all of them have said what their consumers hold, nothing
+        is delivered: another consumer would get it a second time.
+        """
         self._group, self.epoch, self.manager, self._references = group, epoch, manager, references
+        self._expected = expected
+        manager.adopt_temporary(now)
+        if expected:
+            manager.hold_deliveries(now)
         self.links = Links(epoch)
         self._waiting: deque[tuple[str, Commands, int]] = deque()
         self._waiting_bytes = 0
         self.out: list[Outgoing] = []
 
+    # ---- client managers come and go
+
+    def gone(self, node: int, boot: int, now: float) -> None:
+        self.links.forget(node)
+        self._expected.discard(node)
+        self.manager.origin_gone(f"{node}/{boot}/", now)
+
+    def _completed(self, origin: str, command: Administer) -> None:
+        link = self.links.of_origin(origin)
+        if link is not None:
+            link.complete = True
+        self.manager.ledger.reply(origin, Answer(command.request, {}))
+
+    def release_deliveries(self) -> None:
+        self._expected = set()
+        self.manager.release_deliveries()
+
     # ---- from client managers
 
     def commanded(self, node: int, boot: int, message: Commands, size: int, now: float) -> None:
         verdict = self.links.judge(node, boot, message)
+        while self.links.over:
+            self.manager.origin_gone(self.links.over.pop(), now)
         if verdict is Verdict.BROKEN:
             self._unlink(node, message.link, now)
         elif verdict is Verdict.TAKE:
@@ -55,7 +86,9 @@ class ServingPrimary:
 
     def give_up_link(self, node: int, now: float) -> None:
         """Something that the client manager said is lost: it has to say everything again."""
-        self.links.forget(node)
+        former = self.links.forget(node)
+        if former is not None:
+            self.manager.origin_gone(former, now)
         self.tell_if_broken(node, now)
 
     def tell_if_broken(self, node: int, now: float) -> None:
@@ -77,8 +110,14 @@ class ServingPrimary:
             origin, message, size = waiting.popleft()
             self._waiting_bytes -= size
             for command in message.commands:
-                manager.handle(origin, command, now, wall)
+                if isinstance(command, Administer) and command.operation == LINK_COMPLETE:
+                    self._completed(origin, command)
+                else:
+                    manager.handle(origin, command, now, wall)
         more = manager.run()
+        if self._expected and not manager.waiting and self.links.complete(sorted(self._expected)):
+            self.release_deliveries()
+            more = True
         if not waiting and not manager.waiting:
             self._references.clear()
         return more or bool(waiting)
@@ -86,11 +125,7 @@ class ServingPrimary:
     def send_replies(self) -> None:
         """What the message manager has answered, to those links that are still the newest of their owners."""
         by_link: dict[str, tuple[Link, list[Reply]]] = {}
-        copies = self.manager.ledger.copies
         for origin, reply in self.manager.take_replies():
-            if isinstance(reply, Stored) and reply.copies:
-                # How many there are was not known yet when the answer was written.
-                reply.copies = copies
             known = by_link.get(origin)
             if known is not None:
                 known[1].append(reply)
@@ -99,6 +134,8 @@ class ServingPrimary:
         for link, replies in by_link.values():
             for piece in _pieces(replies):
                 self._send(link.node, Replies(self.epoch, link.number, piece), Stream.DATA)
+        for name in self.manager.take_name_changes():
+            self.out.append(envelope_to(group_out(self._group), NameChanged(name), Stream.CONTROL))
 
     def _send(self, node: int, message: Replies | Unlinked, stream: Stream) -> None:
         self.out.append(envelope_to(to_node(self._group, node), message, stream))

@@ -1,0 +1,148 @@
+"""Everything that a group member has its disk do: the log's jobs, reads, snapshots, upkeep, and opening it all anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from tocsin.journal.jobs import WasCut, WriteJob, Written
+from tocsin.model.identity import Lsn
+from tocsin.node.group_log import HostedLog
+from tocsin.node.group_snapshots import GroupSnapshots
+from tocsin.node.group_store import GroupStore, StoreSettings
+from tocsin.node.standby import Standby
+from tocsin.node.workers import Workers
+from tocsin.replication.journal_log import LogDone
+from tocsin.replication.log import Entry
+
+Entries = tuple[Entry, ...] | None
+
+
+class Owner(Protocol):
+    """The member: what it knows, and what it is told."""
+
+    @property
+    def stands_at(self) -> int:
+        """The record that the state has applied last."""
+
+    @property
+    def committed(self) -> int: ...
+
+    def log_moved(self) -> None:
+        """Something of the log is durable."""
+
+    def progress(self) -> None:
+        """Something else was done: there may be more to do."""
+
+
+class GroupDisk:
+    def __init__(self, opening: StoreSettings, log: HostedLog, snapshot_bytes: int, now: float) -> None:
+        self._opening, self.log, self._snapshot_bytes = opening, log, snapshot_bytes
+        self.store = GroupStore(opening, now)
+        log.replace(self.store.opened.log, self.store.journal)
+        self._due = True
+        self._closed = False
+        """The files are being replaced: nobody may use them."""
+
+    def attach(self, workers: Workers, owner: Owner) -> None:
+        self._workers, self._owner = workers, owner
+        self._begin_work()
+
+    def _begin_work(self) -> None:
+        owner = self._owner
+        self.store.attach(self._workers, self.progress)
+        self._snapshots = GroupSnapshots(
+            self._opening.files, self.store, self.log, self._workers, self._snapshot_bytes,
+            lambda: owner.stands_at, lambda: owner.committed, self.progress,
+        )  # fmt: skip
+
+    def progress(self) -> None:
+        self._due = True
+        self._owner.progress()
+
+    # ---- the log
+
+    def write(self, job: WriteJob) -> Written:
+        """A group commit, wherever the workers do it."""
+        done = self.store.opened.work.perform(job)
+        assert isinstance(done, Written)
+        return done
+
+    def write_log(self) -> bool:
+        """Gives the log's next job away; True when it was done at once."""
+        job = None if self._closed else self.log.next_job()
+        if job is None:
+            return False
+        if not isinstance(job, WriteJob):
+            work = self.store.opened.work
+            self._workers.sync(lambda: work.perform(job), self._log_done)
+            return False
+        self._snapshots.written(job.bytes)
+        at_once = self._workers.write(job, self._log_done)
+        if at_once is None:
+            return False
+        self.log.done(at_once)
+        self._owner.log_moved()
+        return True
+
+    def _log_done(self, done: LogDone) -> None:
+        if isinstance(done, WasCut):
+            self.store.let_go(done.files())
+        self.log.done(done)
+        self._owner.log_moved()
+        self.progress()
+
+    def read(self, first: int, last: int, done: Callable[[Entries], None]) -> int:
+        """Begins to read records of the log and says how many: as many as fit, none when the first is not there.
+
+        `done` gets None when they were moved meanwhile, and the same is to be read again.
+        """
+        if self._closed:
+            return 0
+        store, plan = self.store, self.log.plan_read(first, last)
+        self._workers.read(lambda: store.read_log(plan), done)
+        return len(plan.locations) + len(plan.unsynced)
+
+    # ---- the state
+
+    def reload(self, now: float, done: Callable[[Standby], None]) -> None:
+        """The state of the newest snapshot, to begin anew with; the one there was is never in a snapshot."""
+        store, opening = self.store, self._opening
+        self._snapshots.abandon()
+
+        def loaded(standby: Standby) -> None:
+            if store is self.store:
+                store.manager = standby.manager
+                done(standby)
+            self.progress()
+
+        self._workers.upkeep(lambda: store.load_state(opening, now), loaded)
+
+    def step(self, *, stateful: bool) -> None:
+        """Begins what makes sense now. Without a state nobody knows what is needed."""
+        store, manager = self.store, self.store.manager
+        if self._closed:
+            return
+        for read in manager.take_reads():
+            store.reads.begin(read)
+        for drop in manager.take_drops():
+            store.upkeep.drop_stream(drop)
+        if stateful and (self._due or self._snapshots.running):
+            self._due = False
+            store.upkeep.step(Lsn(min(self._owner.committed, self._owner.stands_at)))
+            self._snapshots.step(manager.directory)
+
+    def tick(self) -> None:
+        """Now and then: look whether anything is to be kept up."""
+        self._due = True
+
+    def snapshot(self) -> None:
+        """Takes one soon, for instance before a stop, so that the next start is quick."""
+        self._snapshots.take(lambda _: None)
+
+    @property
+    def snapshotting(self) -> bool:
+        return self._snapshots.running
+
+    def close(self) -> None:
+        self.store.close()
