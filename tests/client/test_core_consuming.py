@@ -483,3 +483,17 @@ def test_what_was_handed_out_is_not_taken_back() -> None:
     consumer.recover()
 
     assert (Outcome.RELEASE, [(1, 3)]) in [(each.outcome, each.ranges) for each in dialogue.settled()]
+
+
+def test_what_the_server_could_not_keep_is_dropped_unless_it_was_handed_out() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b", "c", "d", "e"])
+    first = consumer.take()
+    assert first is not None and first.body == "a"
+
+    dialogue.say(control(FrameType.NOTICE, 1, {"consumer": consumer.number, "gone": [0, 2, 3, 4]}))
+
+    assert take_all(consumer) == ["c", "e"]
+    dialogue.pass_time(0.006)
+    assert consumer.settlements.outstanding.count() == 0
+    assert [settle.ranges for settle in dialogue.settled()][-1][-1] == (4, 5)

@@ -448,6 +448,9 @@ class Core:
     def _on_notice(self, frame: Frame) -> None:
         fields = frame.fields()
         consumer = self.consumers.get(fields.get("consumer", 0))
+        if consumer is not None and fields.get("gone"):
+            flat = fields["gone"]
+            consumer.on_gone(zip(flat[::2], flat[1::2], strict=True))
         if consumer is not None and fields.get("end"):
             code = fields.get("code")
             error = from_code(code, fields.get("text", "The server ended the consumer.")) if code else None

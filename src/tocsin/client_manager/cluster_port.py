@@ -128,7 +128,7 @@ class ClusterClients:
     @property
     def congested(self) -> bool:
         """More waits for the groups than should: clients had better not be read for a while."""
-        return self._router.congested or any(link.congested for link in self._links.values())
+        return any(link.congested for link in self._links.values())
 
     @property
     def dropped(self) -> int:

@@ -27,6 +27,7 @@ from tocsin.model.limits import (
     COMMANDS_WAITING_BYTES_MAX,
     COMMANDS_WAITING_MAX,
     LINK_ANSWER_SECONDS,
+    LINK_ANSWER_SECONDS_MAX,
     RELINK_SECONDS_MIN,
 )
 from tocsin.model.values import Bytes
@@ -73,6 +74,7 @@ class GroupLink:
         # When a link is to be begun; None while there is no need, or no primary.
         self._begin_at: float | None = None
         self._begun_at = 0.0
+        self._patience = LINK_ANSWER_SECONDS
 
     # ---- what is heard
 
@@ -118,12 +120,14 @@ class GroupLink:
 
     def is_due(self, now: float) -> bool:
         """Whether a new link is to be begun now."""
-        if self.phase is LinkPhase.ASKING and now >= self._begun_at + LINK_ANSWER_SECONDS:
+        if self.phase is LinkPhase.ASKING and now >= self._begun_at + self._patience:
             return True
         return self._begin_at is not None and now >= self._begin_at
 
     def begin(self, asks: Command, now: float) -> None:
         """Begins a new link with one command that is answered at once."""
+        in_vain = self.phase is LinkPhase.ASKING
+        self._patience = min(2 * self._patience, LINK_ANSWER_SECONDS_MAX) if in_vain else LINK_ANSWER_SECONDS
         self._drop(None)
         self.link += 1
         self._number = 0
@@ -139,7 +143,7 @@ class GroupLink:
 
     def next_deadline(self) -> float | None:
         if self.phase is LinkPhase.ASKING:
-            return self._begun_at + LINK_ANSWER_SECONDS
+            return self._begun_at + self._patience
         return self._begin_at
 
     # ---- what is sent

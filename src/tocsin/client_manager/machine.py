@@ -95,7 +95,12 @@ class ClientManager:
         self._greeter = Greeter(
             login, identities, self._registry, settings.product, settings.heartbeat, settings.message_bytes_max
         )
-        self._answers = Answers(self._desk, self._claimed)
+        self.answered: Callable[[Reply, float], None] = Answers(self._desk, self._claimed).take
+        """Takes an answer of a message manager."""
+        self.flush: Callable[[float], None] = self._desk.flush
+        """Ends a turn: confirmations that piled up leave."""
+        # A connection may come here from another client manager, or from this one before a restart: no name twice.
+        self._origin = f"{identities.node:x}.{identities.boot:x}"
         self._temporaries = 0
         # What the request cluster.status is answered with.
         self.status: Callable[[], dict[str, Any]] = dict
@@ -173,10 +178,6 @@ class ClientManager:
             farewell = {"code": 0, "text": "The server is stopping."}
             self._desk.out.append((state.number, [control(FrameType.GOODBYE, 0, farewell)]))
 
-    def flush(self, now: float) -> None:
-        """End of a turn: confirmations that piled up leave."""
-        self._desk.flush(now)
-
     def take_commands(self) -> list[Command]:
         commands, self._desk.commands = self._desk.commands, []
         return commands
@@ -213,10 +214,6 @@ class ClientManager:
         session = self._registry.sessions.get(session_id)
         if session is not None and number_ in session.producers:
             session.producers[number_].destination_id = destination
-
-    def answered(self, reply: Reply, now: float) -> None:
-        """An answer of a message manager."""
-        self._answers.take(reply, now)
 
     # ---- frames of a client
 
@@ -429,7 +426,7 @@ class ClientManager:
     def _create_temporary(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         self._temporaries += 1
         own = self._desk.expect(Awaited(state.identity, fields["id"], frame.session, operation="temporary.create"))
-        self._desk.commands.append(create_temporary(own, state, fields, self._temporaries))
+        self._desk.commands.append(create_temporary(own, state, fields, f"{self._origin}.{self._temporaries}"))
 
     # ---- the end of a connection
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocsin.cluster.commands import Administer, Answer, CloseConsumer, CloseSession, Failed, OpenConsumer, OpenProducer
-from tocsin.model.errors import InvalidDestination, StaleName
+from tocsin.model.errors import InvalidDestination, ResourceExhausted, StaleName
+from tocsin.model.limits import REQUESTS_PER_GROUP_MAX
 
 Request = OpenProducer | OpenConsumer | CloseConsumer | CloseSession | Administer
 Done = Callable[[Answer | Failed], None]
@@ -28,11 +29,14 @@ class Pending:
         self._send = send
         self._waiting: dict[int, dict[int, _Pending]] = {}
 
-    def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
-
     def ask(self, group: int, command: Request, done: Done) -> None:
-        self._waiting.setdefault(group, {})[command.request] = _Pending(command, done)
+        waiting = self._waiting.setdefault(group, {})
+        if len(waiting) >= REQUESTS_PER_GROUP_MAX and isinstance(command, OpenProducer | OpenConsumer | Administer):
+            # What ends something is never refused; there is no more of it than there are sessions and consumers.
+            error = ResourceExhausted(f"Group {group} has not answered {len(waiting)} requests; try again later.")
+            done(Failed(command.request, error))
+            return
+        waiting[command.request] = _Pending(command, done)
         self._send(group, command)
 
     def answered(self, group: int, reply: Answer | Failed) -> bool:
@@ -50,9 +54,6 @@ class Pending:
         for each in self._waiting.get(group, {}).values():
             each.repeated = True
             self._send(group, each.command)
-
-    def is_waiting(self, group: int, request: int) -> bool:
-        return request in self._waiting.get(group, {})
 
 
 def _missing(reply: Answer | Failed) -> bool:

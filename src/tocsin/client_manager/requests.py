@@ -136,7 +136,7 @@ def administer(request: int, connection: ConnectionState, operation: str, fields
     return Administer(request, operation, known)
 
 
-def create_temporary(request: int, connection: ConnectionState, fields: dict[str, Any], serial: int) -> Administer:
+def create_temporary(request: int, connection: ConnectionState, fields: dict[str, Any], serial: str) -> Administer:
     kind = kind_of(str(field(fields, "kind", str, "queue")))
     name = f"{TEMPORARY_PREFIX}{show_id(connection.identity)}.{serial}"
     return Administer(request, "temporary.create", {"kind": int(kind), "name": name, "connection": connection.identity})

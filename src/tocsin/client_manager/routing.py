@@ -37,9 +37,8 @@ from tocsin.cluster.commands import (
     Stored,
 )  # fmt: skip
 from tocsin.cluster.slots import SlotTable
-from tocsin.model.errors import InvalidDestination, StaleName, TocsinError
+from tocsin.model.errors import IllegalState, InvalidDestination, StaleName, TocsinError
 from tocsin.model.identity import DestinationId
-from tocsin.model.limits import COMMANDS_WAITING_MAX
 from tocsin.model.ranges import Range
 
 
@@ -75,10 +74,6 @@ class Router:
         self.places = Places(slots, self._groups, self._ask)
         self._destinations = DestinationRequests(self.places, self._pending, self._ask, self._answer)
 
-    @property
-    def congested(self) -> bool:
-        return len(self._pending) > COMMANDS_WAITING_MAX
-
     def _send(self, group: int, command: Command) -> None:
         self._links[group].send(command)
 
@@ -91,10 +86,7 @@ class Router:
     def route(self, command: Command) -> None:
         match command:
             case Publish():
-                producer = self._book.producer(command.session, command.producer)
-                if producer is not None:
-                    producer.published(command)
-                    self._send(producer.group, command)
+                self._publish(command)
             case SettleMessages():
                 self._settle(command)
             case GrantCredit():
@@ -113,6 +105,17 @@ class Router:
                 self._route_ending(command)
             case Administer():
                 self._administer(command)
+
+    def _publish(self, command: Publish) -> None:
+        producer = self._book.producer(command.session, command.producer)
+        if producer is None:
+            block = command.block
+            last = block.first_sequence + block.count - 1
+            error = IllegalState("The producer is closed.")
+            self._answer(NotStored(command.session, command.producer, block.first_sequence, last, error))
+            return
+        producer.published(command)
+        self._send(producer.group, command)
 
     def _settle(self, command: SettleMessages) -> None:
         consumer = self._book.consumer(command.key)
@@ -223,8 +226,9 @@ class Router:
         if operation in MERGES:
             self._everywhere(self._groups, command, partial(MERGES[operation], command))
         elif operation == "connection.keep":
+            # Not waited for: every new link begins with it.
             for group in self._groups:
-                self._pending.ask(group, command, lambda reply: None)
+                self._send(group, command)
         elif operation == "client_id.claim":
             self._pending.ask(self.places.slot_group(fields["client_id"]), command, partial(self._claimed, fields))
         elif operation == "client_id.release":

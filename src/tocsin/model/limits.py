@@ -225,14 +225,17 @@ ERROR_TEXT_BYTES_MAX = 4 * KIB
 COMMANDS_BYTES_MAX = MIB
 """Of one message; a single command may be larger."""
 COMMANDS_WAITING_MAX = 8_192
-"""Commands for one group, or requests without an answer, before clients are not read for a while."""
+"""Commands for one group before clients are not read for a while."""
+REQUESTS_PER_GROUP_MAX = 65_536
+"""Requests that one group has not answered; more are refused until it does."""
 COMMANDS_WAITING_BYTES_MAX = 32 * MIB
 CONNECTIONS_PER_KEEP = 512
 NAMES_CACHED_MAX = 100_000
 NAME_RETRIES_MAX = 5
 RELINK_SECONDS_MIN = 0.05
-LINK_ANSWER_SECONDS = 1.0
-"""How long a new link waits for its first answer before another one is begun."""
+LINK_ANSWER_SECONDS = 0.25
+LINK_ANSWER_SECONDS_MAX = 2.0
+"""How long a new link waits for its first answer before another one is begun: twice as long each time."""
 HELD_RANGES_MAX = PREFETCH_MAX
 """Ranges that a consumer holds when it resumes: at worst each message it was sent is one by itself."""
 CLIENT_IDS_MAX = 10 * CONNECTIONS_MAX
@@ -301,7 +304,7 @@ assert RECORD_BYTES_MAX + 4 * KIB < BUS_MESSAGE_BYTES_MAX, "a FETCHED with a lar
 assert FETCH_BYTES_MAX + 16 * FETCH_ENTRIES_MAX < BUS_MESSAGE_BYTES_MAX
 assert RECORD_BYTES_MAX < GROUP_TAIL_BYTES and BUS_MESSAGE_BYTES_MAX < LINK_BYTES_WAITING_MAX
 assert BLOCK_BYTES_MAX < DATA_POOL_BYTES, "a largest block may wait for its ORDER"
-assert RELINK_SECONDS_MIN < LINK_ANSWER_SECONDS < SESSION_GRACE_SECONDS
+assert RELINK_SECONDS_MIN < LINK_ANSWER_SECONDS < LINK_ANSWER_SECONDS_MAX < SESSION_GRACE_SECONDS
 assert COMMANDS_PER_MESSAGE_MAX < 1 << 16 and ERROR_TEXT_BYTES_MAX < 1 << 16, "both are counted by a u16"
 assert 16 * HELD_RANGES_MAX + 128 * KIB < BUS_MESSAGE_BYTES_MAX, "a consumer that resumes must fit the bus"
 assert GROUPS_MAX <= NAME_SLOTS, "each group keeps some names"
