@@ -69,7 +69,7 @@ class ScriptedGroup:
             self.epoch, self.primary, MemberRole.PRIMARY, nodes, nodes, 7, 9, destinations, live_bytes, 1 << 30
         )
 
-    def take(self, message: Commands) -> list[Reply]:
+    def take(self, message: Commands, manager: str = "1/1") -> list[Reply]:
         self.messages.append(message)
         if message.epoch != self.epoch or self.silent:
             return []
@@ -134,7 +134,8 @@ class ScriptedGroup:
     def take_taken(self) -> list[Command]:
         """What it was told since the last call, without the words of the link itself."""
         taken, self.taken = self.taken, []
-        return [each for each in taken if not (isinstance(each, Administer) and each.operation == "connection.keep")]
+        own = ("connection.keep", "link.complete")
+        return [each for each in taken if not (isinstance(each, Administer) and each.operation in own)]
 
 
 class Cluster:
@@ -143,6 +144,7 @@ class Cluster:
     def __init__(self, groups: list[ScriptedGroup] | None = None, node: int = 1, **settings: Any) -> None:
         self.groups = {group.number: group for group in groups or [ScriptedGroup(1)]}
         self.now = 100.0
+        self.manager = f"{node}/1"
         self.port = ClusterClients(
             Settings(heartbeat=1e9, clustered=True, **settings),
             Login(SECRET, bytes, None),
@@ -227,7 +229,7 @@ class Cluster:
             group = self.groups[each.group]
             message = decode(b"".join(each.parts()))
             assert isinstance(message, Commands)
-            replies = group.take(message)
+            replies = group.take(message, self.manager)
             if replies:
                 answer = Replies(message.epoch, message.link, replies)
                 self.port.message(group.number, group.primary, group.boot, answer, self.now)

@@ -82,6 +82,18 @@ def test_what_is_sent_while_nobody_leads_waits_for_the_next_primary() -> None:
     assert client.answer(request) is not None
 
 
+def test_the_end_of_what_is_said_again_is_marked() -> None:
+    cluster = Cluster()
+    client = cluster.connect()
+    client.session().producer("queue:orders")
+    cluster.group.silent = True
+    client.ask("destination.show", destination="queue:orders")
+    cluster.group.silent = False
+    cluster.fail_over(cluster.group)
+    expected = ["connection.keep", "OpenProducer", "destination.show", "link.complete"]
+    assert kinds(cluster.group.taken) == expected
+
+
 def test_refused_blocks_are_not_sent_again() -> None:
     cluster = Cluster()
     group = cluster.group

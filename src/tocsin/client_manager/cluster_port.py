@@ -148,6 +148,8 @@ class ClusterClients:
         for start in range(CONNECTIONS_PER_KEEP, len(connections), CONNECTIONS_PER_KEEP):
             link.send(self._keep(connections[start : start + CONNECTIONS_PER_KEEP]))
         self._router.say_again(link.group)
+        # A new primary gives nobody what another may hold until all have said what they hold.
+        link.send(Administer(self.clients.next_request(), "link.complete", {}))
 
     def _keep(self, connections: list[bytes]) -> Administer:
         """Says which connections live here, so that their temporary destinations stay."""

@@ -1,0 +1,133 @@
+"""The same with real message managers: what a client gets when the primary of its group dies."""
+
+from __future__ import annotations
+
+from tests.client_manager.real_group import RealGroup
+from tests.client_manager.scripted_groups import Cluster
+
+from tocsin.cluster.commands import Publish
+
+
+def cluster_of(*groups: RealGroup) -> Cluster:
+    return Cluster(list(groups))
+
+
+def die(cluster: Cluster, group: RealGroup, primary: int) -> None:
+    group.crash()
+    cluster.fail_over(group, primary)
+
+
+def test_messages_go_through_and_are_settled() -> None:
+    group = RealGroup(1)
+    cluster = cluster_of(group)
+    session = cluster.connect().session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders")
+    producer.send("a", "b")
+    assert producer.confirmed == 2
+    first, second = consumer.take()
+    assert consumer.ack(first, second) == consumer.settled
+    assert group.driver.show("queue:orders")["messages"] == 0
+
+
+def test_locks_come_back_and_nothing_is_lost_or_delivered_twice() -> None:
+    group = RealGroup(1)
+    cluster = cluster_of(group)
+    session = cluster.connect().session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders", messages=3)
+    producer.send(*"abcde")
+    a, b, c = consumer.take()
+    die(cluster, group, 11)
+    assert consumer.take() == [], "what it holds does not come again"
+    consumer.ack(a, b)
+    consumer.grant(5)
+    assert consumer.bodies() == ["d", "e"]
+    consumer.ack(c)
+    die(cluster, group, 12)
+    assert consumer.settled == 2 and consumer.bodies() == []
+    assert group.driver.show("queue:orders")["messages"] == 2
+
+
+def test_a_block_whose_confirmation_was_lost_is_stored_once() -> None:
+    group = RealGroup(1)
+    cluster = cluster_of(group)
+    session = cluster.connect().session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders")
+    group.answers_lost = True
+    producer.send("a")
+    assert producer.confirmed == 0 and any(isinstance(each, Publish) for each in group.taken)
+    group.answers_lost = False
+    die(cluster, group, 11)
+    assert producer.confirmed == 1
+    assert consumer.bodies() == ["a"] and group.driver.show("queue:orders")["published"] <= 1
+
+
+def test_what_was_published_while_nobody_led_is_stored_by_the_next() -> None:
+    group = RealGroup(1)
+    cluster = cluster_of(group)
+    producer = cluster.connect().session().producer("queue:orders")
+    group.silent = True
+    for number in range(5):
+        producer.send(f"m{number}")
+    group.silent = False
+    die(cluster, group, 11)
+    assert producer.confirmed == 5
+    consumer = cluster.connect().session().consumer("queue:orders")
+    assert consumer.bodies() == [f"m{number}" for number in range(5)]
+
+
+def test_destinations_live_in_the_group_that_the_directory_names() -> None:
+    groups = [RealGroup(1), RealGroup(2, primary=20)]
+    cluster = cluster_of(*groups)
+    client = cluster.connect()
+    names = [f"q{number}" for number in range(8)]
+    for index, name in enumerate(names):
+        status = groups[index % 2].status(0)
+        cluster.port.message(index % 2 + 1, groups[index % 2].primary, 1, status, cluster.now)
+        cluster.port.message(2 - index % 2, groups[1 - index % 2].primary, 1, groups[0].status(9), cluster.now)
+        client.request("destination.create", destination=f"queue:{name}")
+    listed = client.request("destination.list", prefix="q", limit=5)
+    assert [each["name"] for each in listed["destinations"]] == names[:5] and listed["more"]
+    rest = client.request("destination.list", prefix="q", after=names[4], limit=5)
+    assert [each["name"] for each in rest["destinations"]] == names[5:] and not rest["more"]
+    counts = [len([each for each in group.driver.manager.directory if each.address.name in names]) for group in groups]
+    assert counts == [4, 4]
+
+    session = client.session()
+    for name in names:
+        session.producer(f"queue:{name}").send(name)
+    die(cluster, groups[0], 11)
+    assert [session.consumer(f"queue:{name}").bodies() for name in names] == [[name] for name in names]
+    other = cluster.connect()
+    session.close()
+    other.request("destination.delete", destination="queue:q3")
+    listed = other.request("destination.list", prefix="q")
+    assert "q3" not in [each["name"] for each in listed["destinations"]]
+    assert other.session().consumer("queue:q3").bodies() == []
+
+
+def test_a_client_that_comes_to_another_client_manager_goes_on_there() -> None:
+    group = RealGroup(1)
+    one = Cluster([group])
+    two = Cluster([group], node=2)
+    client = one.connect("me")
+    session = client.session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders")
+    producer.send(*"abc")
+    a, b, c = consumer.take()
+    consumer.ack(a)
+
+    moved = two.connect("me", resume=client)
+    again = moved.session(1, session)
+    assert again.epoch == session.epoch + 1
+    resumed = again.producer("queue:orders", former=producer)
+    assert resumed.confirmed == 3
+    held = again.consumer("queue:orders", former=consumer)
+    assert held.opened is not None and held.opened["kept"] == [[1, 3]]
+    # The client manager that it left says late what it thinks: nothing of that counts.
+    one.hang_up(client)
+    one.advance(60.0)
+    assert held.ack(b, c) == held.settled
+    assert group.driver.show("queue:orders")["messages"] == 0
+    resumed.send("d")
+    two.receive(moved.number, b"")
+    assert held.bodies() == ["d"]
