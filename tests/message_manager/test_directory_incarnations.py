@@ -6,13 +6,15 @@ import pytest
 from tests.message_manager.dialogue import dump
 from tests.message_manager.stage import CM1, CM2, ORDERS, OTHER, Stage, errors, identity
 
-from tocsin.cluster.commands import ConsumerEnded
+from tocsin.cluster.commands import CloseConsumer, ConsumerEnded, SettleMessages
 from tocsin.message_manager import directory
 from tocsin.message_manager.destination import Options
 from tocsin.message_manager.directory import Directory
+from tocsin.message_manager.machine import Settings
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.recovery import Recovery
 from tocsin.model.errors import InvalidDestination, StaleName
+from tocsin.wire.frames import Outcome, Settle
 
 
 def test_what_the_directory_of_names_knows_is_created_when_it_is_used() -> None:
@@ -119,3 +121,18 @@ def test_late_words_about_the_older_one_reach_nobody() -> None:
     former = stage.open_producer(CM1, incarnation=5)
     stage.open_producer(CM2, OTHER, incarnation=6)
     assert errors(stage.publish(CM1, former, 1, b"late")) == [InvalidDestination]
+
+
+def test_dead_messages_do_not_bring_a_deleted_destination_back() -> None:
+    stage = Stage(Settings(defaults=Options(redelivery_limit=1)))
+    destination = stage.open_producer(CM1, incarnation=5)
+    stage.publish(CM1, destination, 1, b"poison")
+    stage.open_consumer(CM1, OTHER, incarnation=5)
+    nack = Settle(1, Outcome.NACK, 1, [(0, 1)])
+    stage.tell(CM1, SettleMessages((OTHER, 1), nack))
+    stage.tell(CM1, CloseConsumer(stage.number(), (OTHER, 1)))
+    assert stage.state("queue:_DMQ").backlog() == 1
+    stage.ask(CM1, "destination.delete", destination=ORDERS, incarnation=5)
+    assert stage.ask(CM1, "dead.resend", offsets=[0, 1]) == {"messages": 1}
+    assert not stage.manager.directory.has("orders")
+    assert stage.state("queue:_DMQ").backlog() == 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from tests.message_manager.dialogue import dump
 from tests.message_manager.stage import CM1, CM2, Stage
 
 from tocsin.cluster.commands import Administer
 from tocsin.message_manager import names
+from tocsin.message_manager.state_hash import state_hash
 from tocsin.model.errors import InvalidDestination, ProtocolError, ResourceExhausted
 
 
@@ -72,6 +75,7 @@ def test_names_survive(snapshot: bool) -> None:
     before = dump(stage.manager)
     again = stage.crash()
     assert dump(again.manager) == before
+    assert state_hash(again.manager.directory) == state_hash(stage.manager.directory)
     assert again.ask(CM1, "name.find", name="news") == {"group": 3, "incarnation": 3, "kind": 2}
     assert assign(again, "gone")["incarnation"] == 4
     again.snapshot()
@@ -106,3 +110,34 @@ def test_the_directory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ResourceExhausted):
         assign(stage, "c")
     assert assign(stage, "a")["incarnation"] == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_random_life_of_names(seed: int) -> None:
+    """Against a plain dictionary; incarnations only ever rise, and a restart changes nothing."""
+    random = Random(seed)
+    stage = Stage()
+    known: dict[str, tuple[int, int]] = {}
+    highest = 0
+    for _ in range(60):
+        name = random.choice("abcd")
+        if random.random() < 0.6:
+            group = random.randrange(1, 4)
+            found = assign(stage, name, group)
+            if name not in known:
+                assert found["incarnation"] > highest
+                highest = found["incarnation"]
+                known[name] = (group, highest)
+        elif name in known:
+            stale = random.random() < 0.3
+            incarnation = known[name][1] + stale
+            assert stage.ask(CM1, "name.remove", name=name, incarnation=incarnation) == {"removed": not stale}
+            if not stale:
+                del known[name]
+        if random.random() < 0.1:
+            stage.snapshot()
+        if random.random() < 0.1:
+            stage = stage.crash()
+        for each in "abcd":
+            found = stage.ask(CM2, "name.find", name=each)
+            assert (found["group"], found.get("incarnation", 0)) == known.get(each, (0, 0))

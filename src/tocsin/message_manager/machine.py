@@ -470,7 +470,9 @@ class MessageManager:
         targets: set[int] = {dead.id}
 
         def find(address: Destination) -> DestinationState:
-            target = self.directory.find_or_create(address, self.ledger)
+            # What the directory of names took away is not brought back by a dead message that came from there.
+            gone = address.name in self.directory.deleted
+            target = self.directory.find(address) if gone else self.directory.find_or_create(address, self.ledger)
             targets.add(target.id)
             return target
 
