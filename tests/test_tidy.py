@@ -46,6 +46,7 @@ NOT_YET_USED: set[str] = {
     "tocsin.node.cluster_layout",
     "tocsin.node.node_config",
     "tocsin.node.status_file",
+    "tocsin.node.transfer",
 }
 
 # Folders of tests that follow a question across modules instead of mirroring one package.

@@ -15,6 +15,7 @@ from tocsin.journal.snapshot import (
     read_snapshot,
     snapshot_lsns,
     snapshot_name,
+    stream_sections,
 )
 from tocsin.model.errors import StorageFull
 from tocsin.model.identity import Lsn
@@ -162,3 +163,25 @@ def test_without_room_the_snapshot_is_given_up_without_harm(disk: SimulatedDisk)
     loaded = load_snapshot(disk, JOURNAL_ID)
     assert loaded is not None
     assert loaded.lsn == 20
+
+
+def test_section_by_section(disk: SimulatedDisk) -> None:
+    write(disk, 10)
+    assert list(stream_sections(disk, 10, JOURNAL_ID)) == sections(10)
+
+
+def test_every_damage_is_found_section_by_section(disk: SimulatedDisk) -> None:
+    write(disk, 10)
+    file = disk.open(snapshot_name(10))
+    data = file.read(0, file.size())
+    for byte in range(len(data)):
+        damaged = bytearray(data)
+        damaged[byte] ^= 4
+        for content in (bytes(damaged), data[:byte]):
+            file.truncate(0)
+            file.write(0, [content])
+            with pytest.raises(BadSnapshot):
+                list(stream_sections(disk, 10, JOURNAL_ID))
+    file.write(0, [data])
+    with pytest.raises(BadSnapshot, match="another journal"):
+        list(stream_sections(disk, 10, b"k" * 16))

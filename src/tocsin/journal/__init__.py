@@ -12,6 +12,7 @@ upkeep           which small job of maintenance comes next
 writer           the writing thread's side: one write, one sync
 cutting          takes the end off: records that a group never committed
 importing        replaces the whole journal by a snapshot of another member
+staging          the files of an import, before it is decided
 reserve          the preallocated next segment
 compaction       the jobs of maintenance
 reader           payloads back from disk, verified

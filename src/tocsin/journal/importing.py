@@ -1,8 +1,9 @@
-"""Replaces a whole journal by the snapshot of another member and the few records that follow it.
+"""Replaces a whole journal by the snapshot of another member and the records that go with it.
 
-Everything is staged first, durably, under names that end in `.incoming`. Then the file `import` appears, and
-from that moment on the import is decided: a crash is followed by its completion at the next start. The old
-files go before the new ones take their names, so how many are still staged tells how far it came.
+Everything is staged first, durably, under names that end in `.incoming` (see `staging`). Then the file `import`
+appears, and from that moment on the import is decided: a crash is followed by its completion at the next start. The
+old files go before the new ones take their names, segments first, so how many segments are still staged tells how
+far it came.
 
 `import`, little-endian:
 
@@ -17,30 +18,35 @@ files go before the new ones take their names, so how many are still staged tell
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from zlib import crc32
 
 from tocsin.journal.atomic_file import replace_file
-from tocsin.journal.record import HEADER_BYTES, RecordEncoder, record_bytes
 from tocsin.journal.scan import Record
 from tocsin.journal.segment import (
-    FILE_HEADER_BYTES,
     FORMAT_VERSION,
+    INCOMING,
     RESERVE,
-    SEGMENT_FLAVOUR,
     SEGMENT_FOLDER,
-    FileHeader,
     Identity,
     numbered,
     segment_name,
 )
 from tocsin.journal.snapshot import SNAPSHOT_FOLDER, Section, SnapshotWriter, snapshot_lsns, snapshot_name
+from tocsin.journal.staging import (
+    StreamPiece,
+    clear_staged,
+    stage_live,
+    stage_records,
+    stage_streams,
+    staged_streams,
+    stream_folders,
+)
 from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn
 from tocsin.runtime.ports import Files
 
-INCOMING = ".incoming"
 IMPORT = "import"
 _MAGIC = b"TOCSIMPT"
 _LAYOUT = struct.Struct("<8sH2xIQ")
@@ -52,60 +58,43 @@ def import_snapshot(
     identity: Identity,
     lsn: Lsn,
     sections: Iterable[Section],
-    records: Sequence[Record],
+    records: Iterable[Record],
     segment_bytes: int,
+    *,
+    live: Iterable[Record] = (),
+    streams: Iterable[StreamPiece] = (),
 ) -> None:
-    """Replace the journal; nobody else may use it. `records` follow the snapshot without a gap, up to its
-    highest section. Open the journal anew afterwards. StorageFull: the old journal is as it was.
+    """Replace the journal; nobody else may use it. `live` are older records that are still read, in order, and are
+    asked for twice; `records` follow the snapshot without a gap, up to its highest section. Open the journal anew
+    afterwards. StorageFull or JournalDamaged: the old journal is as it was.
     """
-    writer = SnapshotWriter(files, identity.journal_id, lsn, spare_bytes=0)
-    for section in sections:
-        writer.add(section)
-    staged = writer.finish()
-    files.rename(staged, snapshot_name(lsn) + INCOMING)
-    files.sync_directory(SNAPSHOT_FOLDER)
-    count = _stage_segments(files, identity, lsn, records, segment_bytes)
-    files.sync_directory(SEGMENT_FOLDER)
-    body = _LAYOUT.pack(_MAGIC, FORMAT_VERSION, count, lsn)
-    if not replace_file(files, IMPORT, [body + _CHECK.pack(crc32(body))]):
-        raise StorageFull("No room left on the disk to import a snapshot; free some space.")
+    clear_staged(files)
+    try:
+        _stage_snapshot(files, identity, lsn, sections)
+        count = stage_live(files, identity, live, segment_bytes)
+        count += stage_records(files, identity, lsn, records, segment_bytes)
+        stage_streams(files, identity, streams, segment_bytes)
+        files.sync_directory(SEGMENT_FOLDER)
+        body = _LAYOUT.pack(_MAGIC, FORMAT_VERSION, count, lsn)
+        if not replace_file(files, IMPORT, [body + _CHECK.pack(crc32(body))]):
+            raise StorageFull("No room left on the disk to import a snapshot; free some space.")
+    except (StorageFull, JournalDamaged):
+        clear_staged(files)
+        raise
     complete_import(files)
 
 
-def _stage_segments(files: Files, identity: Identity, lsn: int, records: Sequence[Record], segment_bytes: int) -> int:
-    """Write the records into segments; there is always one, so that the journal has a place to go on."""
-    count = begin = 0
-    while begin < len(records) or count == 0:
-        size, end = FILE_HEADER_BYTES + 2 * HEADER_BYTES, begin
-        while end < len(records):
-            following = record_bytes(len(records[end][3]))
-            if end > begin and size + following > segment_bytes:
-                break
-            size, end = size + following, end + 1
-        last = end == len(records)
-        _stage_segment(files, identity, lsn + begin + 1, records[begin:end], segment_bytes if last else 0, last=last)
-        count, begin = count + 1, end
-    return count
-
-
-def _stage_segment(
-    files: Files, identity: Identity, first: int, records: Sequence[Record], size: int, *, last: bool
-) -> None:
-    header = FileHeader(identity, SEGMENT_FLAVOUR, first)
-    encoder = RecordEncoder(header.seed(), header.chain(), FILE_HEADER_BYTES)
-    encoder.parts.append(header.encode())
-    for lsn, kind, epoch, payload in records:
-        encoder.add(kind, epoch, lsn, (payload,))
-    encoder.add_barrier(first + len(records) - 1, last=not last)
-    name = segment_name(first) + INCOMING
-    with suppress(FileNotFoundError):
-        files.remove(name)
-    file = files.create(name, size)
+def _stage_snapshot(files: Files, identity: Identity, lsn: Lsn, sections: Iterable[Section]) -> None:
+    writer = SnapshotWriter(files, identity.journal_id, lsn, spare_bytes=0)
     try:
-        file.write(0, encoder.parts)
-        file.sync()
-    finally:
-        file.close()
+        for section in sections:
+            writer.add(section)
+    except JournalDamaged:
+        writer.abort()
+        raise
+    staged = writer.finish()
+    files.rename(staged, snapshot_name(lsn) + INCOMING)
+    files.sync_directory(SNAPSHOT_FOLDER)
 
 
 def complete_import(files: Files) -> bool:
@@ -123,6 +112,10 @@ def complete_import(files: Files) -> bool:
     with suppress(FileNotFoundError):
         files.rename(snapshot_name(lsn) + INCOMING, snapshot_name(lsn))
     files.sync_directory(SNAPSHOT_FOLDER)
+    for folder, names in staged_streams(files):
+        for name in names:
+            files.rename(f"{folder}/{name}{INCOMING}", f"{folder}/{name}")
+        files.sync_directory(folder)
     files.remove(IMPORT)
     files.sync_directory("")
     return True
@@ -155,3 +148,8 @@ def _remove_old(files: Files) -> None:
         files.remove(snapshot_name(lsn))
     files.sync_directory(SEGMENT_FOLDER)
     files.sync_directory(SNAPSHOT_FOLDER)
+    for folder in stream_folders(files):
+        for name in files.list(folder):
+            if not name.endswith(INCOMING):
+                files.remove(f"{folder}/{name}")
+        files.sync_directory(folder)

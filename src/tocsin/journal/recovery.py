@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from tocsin.journal import recovery_table as table
-from tocsin.journal.importing import INCOMING, complete_import
+from tocsin.journal.importing import complete_import
 from tocsin.journal.journal import Journal
 from tocsin.journal.meta import META, create_meta, read_meta
 from tocsin.journal.recovery_segment import OpenedSegment, SegmentOpener
@@ -30,6 +30,7 @@ from tocsin.journal.snapshot import (
     snapshot_lsns,
     snapshot_name,
 )
+from tocsin.journal.staging import clear_staged
 from tocsin.journal.writer import ActiveSegment, JournalWriter
 from tocsin.model.errors import JournalDamaged, NewerFormat
 from tocsin.model.identity import Lsn
@@ -207,8 +208,9 @@ class _Replay:
     def _remove_leftovers(self) -> None:
         for folder in (SEGMENT_FOLDER, SNAPSHOT_FOLDER):
             for name in self._files.list(folder):
-                if name.endswith((TEMPORARY, INCOMING)):
+                if name.endswith(TEMPORARY):
                     self._files.remove(f"{folder}/{name}")
+        clear_staged(self._files)
         with suppress(FileNotFoundError):
             self._files.remove(META + TEMPORARY)
 

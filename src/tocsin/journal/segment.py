@@ -7,6 +7,7 @@
     streams/<stream id>/<first offset>.seg  a retained topic's own blocks
     meta                                    identity of the journal
     *.tmp                                   not finished; removed at the next start
+    *.incoming                              of an import (see `importing`); removed at the next start, or taken
 
 The reserve lies in the segments' own folder, so that its rename to a segment is one step in one directory.
 
@@ -41,6 +42,7 @@ SEGMENT_FOLDER = "journal"
 STREAM_FOLDER = "streams"
 RESERVE = f"{SEGMENT_FOLDER}/reserve.seg"
 TEMPORARY = ".tmp"
+INCOMING = ".incoming"
 _SUFFIX = ".seg"
 _INDEX_SUFFIX = ".idx"
 _DIGITS = 20

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -51,6 +52,7 @@ _SECTION = struct.Struct("<IQQI4x")
 _END = struct.Struct("<8sI4x")
 _CHECK = struct.Struct("<I")
 _HASH_BYTES = 32
+_SECTIONS_AT = _FILE.size + _CHECK.size
 
 
 class Section(NamedTuple):
@@ -187,9 +189,16 @@ def read_snapshot(files: Files, lsn: int, journal_id: bytes) -> Snapshot:
 
 
 def decode_snapshot(data: bytes, name: str, lsn: int, journal_id: bytes) -> Snapshot:
-    sections_at = _FILE.size + _CHECK.size
     end_at = len(data) - _END.size - _HASH_BYTES
-    if end_at < sections_at or crc32(data[: _FILE.size]) != _CHECK.unpack_from(data, _FILE.size)[0]:
+    _check_header(data[:_SECTIONS_AT], end_at, name, lsn, journal_id)
+    end_magic, count = _END.unpack_from(data, end_at)
+    if end_magic != _END_MAGIC or hashlib.sha256(data[:-_HASH_BYTES]).digest() != data[-_HASH_BYTES:]:
+        raise BadSnapshot(f"{name}: the content does not match its hash.")
+    return Snapshot(Lsn(lsn), tuple(_sections(data, name, _SECTIONS_AT, end_at, count)))
+
+
+def _check_header(data: bytes, end_at: int, name: str, lsn: int, journal_id: bytes) -> None:
+    if end_at < _SECTIONS_AT or crc32(data[: _FILE.size]) != _CHECK.unpack_from(data, _FILE.size)[0]:
         raise BadSnapshot(f"{name}: the file header is damaged.")
     magic, version, owner, stored_lsn = _FILE.unpack_from(data)
     if magic != _MAGIC or owner != journal_id or stored_lsn != lsn:
@@ -198,10 +207,6 @@ def decode_snapshot(data: bytes, name: str, lsn: int, journal_id: bytes) -> Snap
         raise NewerFormat(
             f"{name} has format {version}, this release reads up to {FORMAT_VERSION}; use a newer release."
         )
-    end_magic, count = _END.unpack_from(data, end_at)
-    if end_magic != _END_MAGIC or hashlib.sha256(data[:-_HASH_BYTES]).digest() != data[-_HASH_BYTES:]:
-        raise BadSnapshot(f"{name}: the content does not match its hash.")
-    return Snapshot(Lsn(lsn), tuple(_sections(data, name, sections_at, end_at, count)))
 
 
 def _sections(data: bytes, name: str, position: int, end: int, count: int) -> list[Section]:
@@ -220,6 +225,35 @@ def _sections(data: bytes, name: str, position: int, end: int, count: int) -> li
         sections.append(Section(data[name_at:data_at].decode(), Lsn(lsn), content))
         position = data_at + length
     return sections
+
+
+def stream_sections(files: Files, lsn: int, journal_id: bytes) -> Iterator[Section]:
+    """One section after another, none of the others in memory. Raises BadSnapshot, at the latest at the end: what came
+    before may be used only then.
+    """
+    name = snapshot_name(lsn)
+    file = files.open(name)
+    try:
+        end_at = file.size() - _END.size - _HASH_BYTES
+        head = file.read(0, _SECTIONS_AT)
+        _check_header(head, end_at, name, lsn, journal_id)
+        whole = hashlib.sha256(head)
+        position, number = _SECTIONS_AT, 0
+        while position < end_at:
+            head = file.read(position, _CHECK.size + _SECTION.size)
+            name_length, _, length, _ = _SECTION.unpack_from(head, _CHECK.size)
+            if position + len(head) + name_length + length > end_at:
+                raise BadSnapshot(f"{name}, position {position}: section {number} is cut off.")
+            data = head + file.read(position + len(head), name_length + length)
+            whole.update(data)
+            yield from _sections(data, name, 0, len(data), 1)
+            position, number = position + len(data), number + 1
+        end = file.read(end_at, _END.size + _HASH_BYTES)
+        whole.update(end[: _END.size])
+        if end != _END.pack(_END_MAGIC, number) + whole.digest():
+            raise BadSnapshot(f"{name}: the content does not match its hash.")
+    finally:
+        file.close()
 
 
 def load_snapshot(files: Files, journal_id: bytes) -> Snapshot | None:

@@ -70,6 +70,10 @@ def stream_index_name(stream_id: int, first_offset: int) -> str:
     return f"{stream_folder(stream_id)}/{first_offset:020d}.idx"
 
 
+def encode_prefix(entry: StreamEntry) -> bytes:
+    return _PREFIX.pack(entry.lsn, entry.append_time_ms, entry.count)
+
+
 def decode_prefix(payload: Buffer) -> tuple[int, int, int]:
     """(journal lsn, append time, count) of an entry."""
     lsn, time_ms, count = _PREFIX.unpack_from(payload)
@@ -103,8 +107,7 @@ class StreamFile:
         start = self.index.end
         encoder = RecordEncoder(self._header.seed(), self._chain, start)
         for entry in entries:
-            prefix = _PREFIX.pack(entry.lsn, entry.append_time_ms, entry.count)
-            encoder.add(ENTRY, 0, entry.first_offset, (prefix, entry.block))
+            encoder.add(ENTRY, 0, entry.first_offset, (encode_prefix(entry), entry.block))
         encoder.add_barrier(entries[-1].first_offset)
         proof = RecordEncoder(self._header.seed(), encoder.chain, encoder.position)
         proof.add_barrier(entries[-1].first_offset)

@@ -6,6 +6,8 @@ A section is a map of values; what is large (rows, ranges, producers) is in it a
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from tocsin.journal.snapshot import Section
@@ -115,6 +117,35 @@ def _left_out(state: DestinationState) -> list[list[int]]:
     return [[batch.lsn, *batch.left_out] for batch in state.delayed.all() if batch.left_out]
 
 
+# ---- what a snapshot needs besides itself
+
+
+@dataclass(frozen=True, slots=True)
+class NeededBlocks:
+    """The blocks that one destination still reads, by the rows that a snapshot has of it."""
+
+    destination: int
+    retained: bool
+    end_offset: int
+    lsns: array[int]
+    firsts: array[int]
+    """First offset of each, in the order of `lsns`."""
+    delayed: array[int]
+    """LSNs of batches that have no offset yet."""
+
+
+def needed_blocks(section: Section) -> NeededBlocks | None:
+    """None for a section that is about no destination."""
+    if not section.name.startswith(DESTINATION):
+        return None
+    fields = decode_map(section.data, SNAPSHOT_ITEMS_MAX)
+    rows, retained = fields["rows"], fields["options"]["retained"]
+    kept = [bool(retained or needed) for needed in _array("I", rows["needed"])]
+    lsns, firsts = (array("Q", compress(_array("Q", rows[name]), kept)) for name in ("lsns", "firsts"))
+    delayed = _array("Q", fields["delayed"])[1::_DELAYED_NUMBERS]
+    return NeededBlocks(fields["id"], retained, rows["next_offset"], lsns, firsts, delayed)
+
+
 # ---- and back
 
 
@@ -157,9 +188,7 @@ def load_destination(directory: Directory, section: Section, now: float) -> Dest
 def _load_rows(state: DestinationState, rows: dict[str, Any]) -> None:
     log = state.log
     for name, code in _ROW_ARRAYS.items():
-        loaded = array(code)
-        loaded.frombytes(rows[name])
-        setattr(log, name, loaded)
+        setattr(log, name, _array(code, rows[name]))
     for name in _ROW_BYTES:
         setattr(log, name, bytearray(rows[name]))
     log.base, log.next_offset = rows["base"], rows["next_offset"]
@@ -193,6 +222,10 @@ def _load_view(directory: Directory, state: DestinationState, fields: dict[str, 
 
 
 def _numbers(data: Bytes) -> list[int]:
-    loaded = array("Q")
+    return _array("Q", data).tolist()
+
+
+def _array(code: str, data: Bytes) -> array[int]:
+    loaded = array(code)
     loaded.frombytes(data)
-    return loaded.tolist()
+    return loaded

@@ -195,6 +195,11 @@ FETCH_BYTES_MAX = 4 * MIB
 """What one FETCHED carries; a single record may be larger."""
 SNAPSHOT_CHUNK_BYTES = MIB
 SNAPSHOT_BYTES_MAX = 64 * 1024 * MIB
+PACKAGE_STEP_RECORDS = 1_024
+PACKAGE_STEP_BYTES = 4 * MIB
+"""What one step of making a package copies; a single record or section may be larger."""
+PACKAGE_IDLE_SECONDS = 60.0
+"""A package that nobody has asked for in this time goes, and with it its hold on the journal."""
 SNAPSHOT_WAITS_MAX = 4_096
 """How often a member asks again for a snapshot that is being made."""
 DATA_POOL_BYTES = 64 * MIB

@@ -6,6 +6,8 @@ broker           a client manager and a message manager joined by a bus: a serve
 storage          the journal's jobs; snapshot_run takes snapshots
 block_reads      cold reads
 upkeep           compaction, and retained topics' own files
+packing          makes a package: a snapshot with every block that its state needs
+transfer         a snapshot goes from one member to another: both ends of it
 workers          who does disk work; threads does it in threads
 group_member     one member of a message manager group: the machines of replication, and the state under them
 group_primary    a member that serves client managers; group_links are their links to it

@@ -21,6 +21,8 @@ log              the port to the log
 epochs           which epoch each record of a log has
 journal_log      the log on a real journal: the loop's side
 journal_work     the disk's side
-journal_snapshot a snapshot on its way from one journal to another
+journal_snapshot what replication keeps in a snapshot
+package          a snapshot with its blocks on its way to another member: the file, and writing it
+package_reader   reading it back
 promise_file     the epoch that was promised, on disk
 """

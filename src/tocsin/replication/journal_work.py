@@ -11,10 +11,12 @@ from tocsin.journal.jobs import CutJob, WriteJob
 from tocsin.journal.reader import BlockReader
 from tocsin.journal.recovery import Recovered, recover
 from tocsin.journal.segment import Identity
+from tocsin.model.identity import Lsn
 from tocsin.replication.epochs import EpochRuns
 from tocsin.replication.journal_log import JournalLog, LogDone, LogJob, PromiseSaved, ReadPlan
-from tocsin.replication.journal_snapshot import epoch_of, unpack_snapshot
+from tocsin.replication.journal_snapshot import epoch_of
 from tocsin.replication.log import Entry
+from tocsin.replication.package_reader import PackageReader
 from tocsin.replication.promise_file import read_promise, write_promise
 from tocsin.runtime.ports import Files, Random
 
@@ -80,7 +82,17 @@ def store_of(identity: Identity) -> int:
     return int.from_bytes(identity.journal_id[:8], "little")
 
 
-def replace_log(files: Files, identity: Identity, data: bytes, segment_bytes: int) -> None:
-    """Replace the journal, which must be closed, by the snapshot that another member packed; then open it."""
-    snapshot, records = unpack_snapshot(data)
-    import_snapshot(files, identity, snapshot.lsn, snapshot.sections, records, segment_bytes)
+def replace_log(files: Files, identity: Identity, reader: PackageReader, segment_bytes: int) -> None:
+    """Replace the journal, which must be closed, by a package that is verified; then open it. StorageFull: it is as it
+    was.
+    """
+    import_snapshot(
+        files,
+        identity,
+        Lsn(reader.lsn),
+        reader.sections(),
+        reader.records(),
+        segment_bytes,
+        live=reader.live(),
+        streams=reader.streams(),
+    )
