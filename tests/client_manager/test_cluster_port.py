@@ -380,6 +380,32 @@ def test_a_deletion_that_finds_nothing_the_second_time_was_done_the_first_time()
     assert client.answer(request) == {"id": request}
     with pytest.raises(InvalidDestination):
         client.request("destination.delete", destination="queue:one")
+    # One that no primary has heard before is not taken for done.
+    cluster.port.member_changed(1, group.primary, group.boot, MemberState.DOWN, cluster.now)
+    request = client.ask("destination.delete", destination="queue:one")
+    cluster.fail_over(group, 12)
+    with pytest.raises(InvalidDestination):
+        client.answer(request)
+
+
+def test_a_server_that_is_drained_says_goodbye_and_takes_nobody_new() -> None:
+    cluster = Cluster()
+    client = cluster.connect()
+    session = client.session()
+    consumer = session.consumer("queue:orders")
+    cluster.port.clients.drain()
+    cluster.settle()
+    assert len(client.take(FrameType.GOODBYE)) == 1
+    with pytest.raises(IllegalState):
+        cluster.connect()
+    # Its sessions go on at another one, from the moment their clients come there.
+    cluster.hang_up(client)
+    assert kinds(cluster.group.take_taken())[-1] == "PauseSession"
+    other = Cluster([cluster.group], node=2)
+    again = other.connect(resume=client).session(1, session)
+    again.consumer("queue:orders", former=consumer)
+    opened = cluster.group.take_taken()[-1]
+    assert isinstance(opened, OpenConsumer) and opened.epoch == 1
 
 
 # ---- the bus has no room

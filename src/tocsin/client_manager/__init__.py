@@ -6,6 +6,7 @@ answers      answers of message managers on their way to clients
 registry     who is here: connections, client ids, sessions
 connection   one client connection
 greeting     from the first frame to WELCOME
+claiming     client ids, which are unique in the cluster
 login        who may connect, and the proof that a returning client is the same one
 session      producers and consumers of one session, and their credit
 publishing   blocks in: the one full check at the edge; confirmations out

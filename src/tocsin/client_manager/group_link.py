@@ -148,11 +148,13 @@ class GroupLink:
 
     # ---- what is sent
 
-    def send(self, command: Command) -> None:
+    def send(self, command: Command) -> bool:
         """Queues a command. While the link is not up it is dropped: whoever sent it says it again when it is."""
-        if self.phase is LinkPhase.UP:
-            self._waiting.append(command)
-            self._waiting_bytes += _size(command)
+        if self.phase is not LinkPhase.UP:
+            return False
+        self._waiting.append(command)
+        self._waiting_bytes += _size(command)
+        return True
 
     @property
     def congested(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tocsin.client_manager.access import Action, authorize
 from tocsin.client_manager.answers import Answers
+from tocsin.client_manager.claiming import Claiming
 from tocsin.client_manager.connection import ConnectionState, Phase
 from tocsin.client_manager.desk import Desk
 from tocsin.client_manager.greeting import Greeted, Greeter
@@ -30,14 +31,12 @@ from tocsin.client_manager.requests import (
 from tocsin.client_manager.session import SessionState
 from tocsin.cluster.commands import (
     Administer,
-    Answer,
     CloseConnection,
     CloseConsumer,
     CloseProducer,
     CloseSession,
     Command,
     ConsumerKey,
-    Failed,
     GrantCredit,
     OpenProducer,
     PauseSession,
@@ -95,7 +94,8 @@ class ClientManager:
         self._greeter = Greeter(
             login, identities, self._registry, settings.product, settings.heartbeat, settings.message_bytes_max
         )
-        self.answered: Callable[[Reply, float], None] = Answers(self._desk, self._claimed).take
+        self._claiming = Claiming(self._desk, self._end)
+        self.answered: Callable[[Reply, float], None] = Answers(self._desk, self._claiming.answered).take
         """Takes an answer of a message manager."""
         self.flush: Callable[[float], None] = self._desk.flush
         """Ends a turn: confirmations that piled up leave."""
@@ -282,34 +282,9 @@ class ClientManager:
                 self._desk.commands.append(Administer(self._desk.next_request(), "connection.keep", here))
             if greeted.claims:
                 state.phase = Phase.CLAIMING
-                self._claim(state, Awaited(state.identity, 0, 0, frame=greeted.frame))
+                self._claiming.claim(state, Awaited(state.identity, 0, 0, frame=greeted.frame))
                 return
         self._desk.send(state, [greeted.frame], now)
-
-    # ---- client ids, which are unique in the cluster
-
-    def _claim(self, state: ConnectionState, awaited: Awaited) -> None:
-        awaited.operation, awaited.number = "client_id.claim", state.number
-        claim = {"client_id": state.client_id, "connection": state.identity}
-        self._desk.commands.append(Administer(self._desk.expect(awaited), "client_id.claim", claim))
-
-    def _claimed(self, awaited: Awaited, reply: Answer | Failed, now: float) -> None:
-        state = self._registry.connections.get(awaited.number)
-        if state is None or state.identity != awaited.connection:
-            return
-        if isinstance(reply, Failed):
-            self._claim_refused(state, awaited, reply.error, now)
-            return
-        if state.phase is Phase.CLAIMING:
-            state.phase = Phase.OPEN
-        self._desk.send(state, [awaited.frame], now)
-
-    def _claim_refused(self, state: ConnectionState, awaited: Awaited, error: TocsinError, now: float) -> None:
-        self._registry.disclaim(state)
-        if awaited.request and not state.sessions:
-            self._desk.fail(state, awaited.session, awaited.request, error, now)
-        else:
-            self._end(state, 0, error)
 
     def evict(self, identity: bytes, error: TocsinError) -> None:
         """The connection has lost its client id to another one."""
@@ -324,9 +299,7 @@ class ClientManager:
 
     def _forget(self, state: ConnectionState) -> None:
         if self._settings.clustered and state.client_id is not None:
-            awaited = Awaited(state.identity, 0, 0, operation="client_id.release")
-            claim = {"client_id": state.client_id, "connection": state.identity}
-            self._desk.commands.append(Administer(self._desk.expect(awaited), "client_id.release", claim))
+            self._claiming.release(state)
         self._registry.forget(state)
 
     def _set_client_id(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
@@ -337,7 +310,7 @@ class ClientManager:
             self._close_all(gone, counted=True)
         reply = control(FrameType.REPLY, frame.session, {"id": fields["id"]})
         if self._settings.clustered:
-            self._claim(state, Awaited(state.identity, fields["id"], frame.session, frame=reply))
+            self._claiming.claim(state, Awaited(state.identity, fields["id"], frame.session, frame=reply))
         else:
             self._desk.out.append((state.number, [reply]))
 

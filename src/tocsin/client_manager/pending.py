@@ -21,11 +21,13 @@ _REPEATED = frozenset({"destination.delete", "subscription.delete"})
 class _Pending:
     command: Request
     done: Done
+    sent: bool = False
     repeated: bool = False
+    """A primary may have heard it before."""
 
 
 class Pending:
-    def __init__(self, send: Callable[[int, Request], None]) -> None:
+    def __init__(self, send: Callable[[int, Request], bool]) -> None:
         self._send = send
         self._waiting: dict[int, dict[int, _Pending]] = {}
 
@@ -36,8 +38,7 @@ class Pending:
             error = ResourceExhausted(f"Group {group} has not answered {len(waiting)} requests; try again later.")
             done(Failed(command.request, error))
             return
-        waiting[command.request] = _Pending(command, done)
-        self._send(group, command)
+        waiting[command.request] = _Pending(command, done, self._send(group, command))
 
     def answered(self, group: int, reply: Answer | Failed) -> bool:
         """False for an answer to a request that is not waited for."""
@@ -52,8 +53,8 @@ class Pending:
 
     def again(self, group: int) -> None:
         for each in self._waiting.get(group, {}).values():
-            each.repeated = True
-            self._send(group, each.command)
+            each.repeated = each.sent
+            each.sent = self._send(group, each.command)
 
 
 def _missing(reply: Answer | Failed) -> bool:

@@ -74,8 +74,8 @@ class Router:
         self.places = Places(slots, self._groups, self._ask)
         self._destinations = DestinationRequests(self.places, self._pending, self._ask, self._answer)
 
-    def _send(self, group: int, command: Command) -> None:
-        self._links[group].send(command)
+    def _send(self, group: int, command: Command) -> bool:
+        return self._links[group].send(command)
 
     def _ask(self, group: int, operation: str, fields: dict[str, Any], done: Callable[[Answer | Failed], None]) -> None:
         """A request of our own."""
