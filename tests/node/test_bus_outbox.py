@@ -69,6 +69,8 @@ def test_nobody_is_written_to_who_is_not_there() -> None:
 
 def test_what_waits_is_bounded() -> None:
     outbox = BusOutbox(NarrowBus())
-    for _ in range(BUS_OUTBOX_MESSAGES_MAX + 3):
-        outbox.send(HERE, [b"x"], Stream.DATA)
+    for _ in range(BUS_OUTBOX_MESSAGES_MAX):
+        assert outbox.send(HERE, [b"x"], Stream.DATA)
+    for _ in range(3):
+        assert not outbox.send(HERE, [b"x"], Stream.DATA)
     assert outbox.dropped == 3

@@ -10,6 +10,8 @@ from tests.node.cluster_drafts import DRAFT, GOOD, write
 from tocsin.model.errors import ConfigError
 from tocsin.node.cluster_file import read_cluster_file, write_cluster
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster"
+
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     config = read_cluster_file(write(tmp_path, GOOD))
@@ -61,3 +63,13 @@ def test_a_wrong_line_is_named(tmp_path: Path, old: str, new: str, complaint: st
 def test_a_file_without_its_head_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="needs the part \\[cluster\\]"):
         read_cluster_file(write(tmp_path, "[[network]]\nname = 'lan'\n"))
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_examples_are_drafts_of_clusters(example: Path) -> None:
+    config = read_cluster_file(example, given={"id": "1" * 32, "secret_fingerprint": "2" * 32})
+    assert all(len(group.voters) % 2 for group in config.groups)
+
+
+def test_there_are_examples() -> None:
+    assert len(list(EXAMPLES.glob("*.toml"))) == 4

@@ -11,6 +11,7 @@ files      the files of a server that must not be changed
 exits      exit codes
 output     tables, fields and JSON lines; a pipe that closes early
 progress   what is shown while something takes long, on a terminal only
+cluster    clusters whose nodes are processes of this machine, behind `tocsin cluster`
 bench      the benchmarks behind `tocsin bench`
 
 Only this package imports typer and rich, and each command imports what it needs when it runs, so that

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tocsin.cli import exits
-from tocsin.cli.commands import bench, browse, destinations, journal, receive, send, serve, user
+from tocsin.cli.commands import bench, browse, cluster, destinations, journal, node, receive, send, serve, user
 from tocsin.cli.output import PipeClosed, abandon_output, note
 from tocsin.model.errors import TocsinError
 
@@ -26,6 +26,8 @@ app.command("send")(send.send)
 app.command("receive")(receive.receive)
 app.command("browse")(browse.browse)
 app.command("bench")(bench.bench)
+app.command("node")(node.node)
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(destinations.app, name="destinations")
 app.add_typer(user.app, name="user")
 app.add_typer(journal.app, name="journal")

@@ -164,14 +164,14 @@ def _cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int | float):
         if on_terminal():
-            return _number(value)
+            return show_number(value)
         return str(value) if isinstance(value, int) else f"{value:.10g}"
     if isinstance(value, Mapping | list | tuple):
         return to_json(value)
     return str(value)
 
 
-def _number(value: int | float) -> str:
+def show_number(value: int | float) -> str:
     """For eyes: thousands apart, and no digits that say nothing."""
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"

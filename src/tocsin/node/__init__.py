@@ -33,7 +33,12 @@ cluster_secret   the secret from which all keys are derived
 cluster_identity whose data directory it is
 cluster_layout   a cluster on one machine
 cluster_init     the birth of a cluster: its files, and the first value of each group's register
-status_file      what a running node says of itself
+cluster_parts    opens what a node is: members of groups, witnesses, a client manager
+cluster_node     the way between those parts and the bus, without sockets
+cluster_service  the same with sockets, threads and timers, on a loop
+cluster_process  the same as a process
+cluster_report   what a node knows of itself
+status_file      the file it says that in
 bus_networks     the sockets of its bus
 bus_outbox       what the bus has no room for
 hello            what nodes tell each other first

@@ -40,19 +40,21 @@ class BusOutbox:
         """Whether anything of a channel waits: then its owner should make no more of it."""
         return any(address.channel == channel for address, _ in self._waiting)
 
-    def send(self, address: Address, parts: Sequence[Bytes], stream: Stream) -> None:
+    def send(self, address: Address, parts: Sequence[Bytes], stream: Stream) -> bool:
+        """False when it was dropped although the receiver is there, which has to be told that something is missing."""
         if address.way is Way.NODE and address.node not in self._up.get(address.channel, ()):
             self.dropped += 1
-            return
+            return True
         waiting = self._waiting.get((address, stream))
         if waiting is None:
             if self._bus.send(address, parts, stream):
-                return
+                return True
             waiting = self._waiting[address, stream] = deque()
         if len(waiting) >= BUS_OUTBOX_MESSAGES_MAX:
             self.dropped += 1
-            return
+            return False
         waiting.append(parts)
+        return True
 
     def room_again(self, event: RoomAgain) -> None:
         key = (event.address, event.stream)

@@ -1,0 +1,134 @@
+"""The state of a cluster from what its nodes say of themselves: who runs, who leads, who is in sync."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tocsin.cli.cluster.directory import ClusterDirectory
+from tocsin.node.cluster_config import Group
+from tocsin.node.status_file import GroupReport, NodeStatus
+
+STALE_SECONDS = 3.0
+"""A node that said nothing for so long hangs, or its disk does."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLine:
+    name: str
+    roles: tuple[str, ...]
+    state: str
+    """running, silent, stopped, starting or draining."""
+    pid: int | None
+    url: str | None
+    connections: int
+    forged: int
+    groups: dict[str, str]
+    """Its role in each group it takes part in."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    name: str
+    primary: str | None
+    epoch: int
+    in_sync: tuple[str, ...]
+    out_of_sync: tuple[str, ...]
+    witnesses: tuple[str, ...]
+    last_lsn: int
+    committed_lsn: int
+    destinations: int
+    live_bytes: int
+
+    @property
+    def state(self) -> str:
+        if self.primary is None:
+            return "no primary"
+        return "well" if not self.out_of_sync else "degraded"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    name: str
+    url: str
+    nodes: tuple[NodeLine, ...]
+    groups: tuple[GroupLine, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """Everybody runs, every group has a primary, and all its members are in sync."""
+        return all(node.state == "running" for node in self.nodes) and all(
+            group.state == "well" for group in self.groups
+        )
+
+    @property
+    def is_anything_running(self) -> bool:
+        return any(node.pid is not None for node in self.nodes)
+
+    def as_json(self) -> dict[str, Any]:
+        groups = [{**asdict(group), "state": group.state} for group in self.groups]
+        nodes = [asdict(node) for node in self.nodes]
+        return {"cluster": self.name, "url": self.url, "well": self.is_well, "nodes": nodes, "groups": groups}
+
+
+def look(directory: ClusterDirectory) -> ClusterStatus:
+    wall = time.time()
+    heard = {name: directory.status_of(name) for name in directory.names}
+    nodes = tuple(_node_line(directory, name, heard[name], wall) for name in directory.names)
+    said = [status for status in heard.values() if status is not None and wall - status.time < STALE_SECONDS]
+    groups = tuple(_group_line(directory, group, said) for group in directory.config.groups)
+    return ClusterStatus(directory.config.name, directory.url, nodes, groups)
+
+
+def _node_line(directory: ClusterDirectory, name: str, said: NodeStatus | None, wall: float) -> NodeLine:
+    pid = directory.process(name).pid()
+    node = directory.config.node(name)
+    if pid is None:
+        state = "stopped"
+    elif said is None:
+        state = "starting"
+    elif wall - said.time >= STALE_SECONDS:
+        state = "silent"
+    else:
+        state = "draining" if said.draining else "running"
+    names = {group.number: group.name for group in directory.config.groups}
+    roles = {} if said is None else {names.get(each.group, str(each.group)): each.role for each in said.groups}
+    if said is None:
+        return NodeLine(name, node.roles, state, pid, None, 0, 0, roles)
+    return NodeLine(name, node.roles, state, pid, said.url, said.connections, said.forged, roles)
+
+
+def _group_line(directory: ClusterDirectory, group: Group, said: list[NodeStatus]) -> GroupLine:
+    """Who leads says so itself; where it runs on another machine, a client manager has heard it."""
+    config = directory.config
+    reports = [(status, report) for status in said for report in status.groups if report.group == group.number]
+    best = max(reports, key=lambda each: _weight(*each), default=None)
+    report = GroupReport(group=group.number, role="unknown") if best is None else best[1]
+    in_sync = tuple(config.name_of(number) for number in report.in_sync)
+    return GroupLine(
+        name=group.name,
+        primary=config.name_of(report.primary) if _leads(reports, report) else None,
+        epoch=report.epoch,
+        in_sync=in_sync,
+        out_of_sync=tuple(name for name in group.members if name not in in_sync),
+        witnesses=group.witnesses,
+        last_lsn=report.last_lsn,
+        committed_lsn=report.committed_lsn,
+        destinations=report.destinations,
+        live_bytes=report.live_bytes,
+    )
+
+
+def _weight(status: NodeStatus, report: GroupReport) -> tuple[int, bool, float]:
+    return report.epoch, report.role == "primary" and report.primary == status.number, status.time
+
+
+def _leads(reports: list[tuple[NodeStatus, GroupReport]], best: GroupReport) -> bool:
+    """A name in the register is no proof that somebody serves: it says so itself, or a client manager hears it."""
+    return best.primary != 0 and any(
+        each.epoch == best.epoch
+        and each.primary == best.primary
+        and each.role in ("primary", "client manager", "witness")
+        for _, each in reports
+    )

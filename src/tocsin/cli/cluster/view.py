@@ -1,0 +1,91 @@
+"""A cluster for eyes: two tables on a terminal, drawn once or again and again; lines when piped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tocsin.cli.cluster.status import ClusterStatus, GroupLine, NodeLine
+from tocsin.cli.output import print_table, show_number
+from tocsin.cli.quantities import show_size
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_REFRESH_SECONDS = 0.5
+_COLOURS = {
+    "running": "green",
+    "well": "green",
+    "degraded": "yellow",
+    "starting": "yellow",
+    "draining": "yellow",
+    "silent": "red",
+    "stopped": "red",
+    "no primary": "bold red",
+}
+GROUP_COLUMNS = ("group", "state", "primary", "epoch", "in sync", "out of sync", "witnesses", "records", "stored")
+NODE_COLUMNS = ("node", "state", "roles", "process", "clients", "url")
+
+
+def print_status(status: ClusterStatus) -> None:
+    """When piped: the groups' lines, then the nodes' lines, each with its kind first."""
+    print_table(("", *GROUP_COLUMNS), [("group", *_group_row(group)) for group in status.groups])
+    print_table(("", *NODE_COLUMNS), [("node", *_node_row(node)) for node in status.nodes])
+
+
+def watch(look: Callable[[], ClusterStatus], hint: str) -> None:
+    """Live, until a signal ends it."""
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(), auto_refresh=False, transient=False) as live:
+        while True:
+            live.update(_drawn(look(), hint), refresh=True)
+            time.sleep(_REFRESH_SECONDS)
+
+
+def _drawn(status: ClusterStatus, hint: str) -> Table:
+    from rich.table import Table
+
+    whole = Table.grid(padding=(0, 0))
+    whole.add_row(_table(f"cluster {status.name}", GROUP_COLUMNS, [_group_row(each) for each in status.groups]))
+    whole.add_row(_table("nodes", NODE_COLUMNS, [_node_row(each) for each in status.nodes]))
+    whole.add_row(f"clients: {status.url}\n{hint}")
+    return whole
+
+
+def _table(title: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(*columns, title=title, title_justify="left", title_style="bold cyan", box=SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        cells = [show_number(cell) if isinstance(cell, int) else "-" if cell is None else str(cell) for cell in row]
+        colour = _COLOURS.get(cells[1])
+        shown = [escape(cell) for cell in cells]
+        if colour is not None:
+            shown[1] = f"[{colour}]{shown[1]}[/]"
+        table.add_row(*shown)
+    return table
+
+
+def _group_row(group: GroupLine) -> tuple[object, ...]:
+    return (
+        group.name,
+        group.state,
+        group.primary,
+        group.epoch,
+        " ".join(group.in_sync),
+        " ".join(group.out_of_sync),
+        " ".join(group.witnesses),
+        group.committed_lsn,
+        show_size(group.live_bytes),
+    )
+
+
+def _node_row(node: NodeLine) -> tuple[object, ...]:
+    roles = [f"{role} of {group}" if role != "client manager" else role for group, role in node.groups.items()]
+    told = ", ".join(dict.fromkeys(roles)) or "/".join(node.roles)
+    return node.name, node.state, told, node.pid, node.connections if node.url else None, node.url

@@ -1,0 +1,127 @@
+"""Opens what a node is of its cluster, from its data directory: members of groups, witnesses, a client manager."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tocsin.client_manager.cluster_port import ClusterClients
+from tocsin.client_manager.login import Identities, Login
+from tocsin.client_manager.machine import Settings as ClientSettings
+from tocsin.cluster.slots import SlotTable
+from tocsin.message_manager.destination import Options
+from tocsin.message_manager.machine import Settings as ManagerSettings
+from tocsin.node.bus_networks import channel_bytes, listens, speaks
+from tocsin.node.cluster_config import ClusterConfig, Group, Node
+from tocsin.node.cluster_identity import check_identity
+from tocsin.node.cluster_init import group_folder
+from tocsin.node.cluster_node import Membership
+from tocsin.node.cluster_secret import token_secret
+from tocsin.node.group_member import GroupMember
+from tocsin.node.identity_files import next_boot
+from tocsin.node.node_config import NodeConfig
+from tocsin.node.voter_host import VoterHost
+from tocsin.runtime.disk import Disk, SystemRandom
+from tocsin.runtime.ports import Clock
+from tocsin.wire.scram import Credentials
+
+log = logging.getLogger("tocsin")
+
+Finder = Callable[[str], Credentials | None] | None
+
+
+@dataclass(slots=True)
+class NodeParts:
+    boot: int
+    members: dict[int, GroupMember]
+    witnesses: dict[int, VoterHost]
+    clients: ClusterClients | None
+
+    def close(self) -> None:
+        for member in self.members.values():
+            member.close()
+
+
+def memberships(cluster: ClusterConfig, node: Node) -> dict[int, Membership]:
+    """How a node takes part in the channel of each group it has to do with."""
+    return {
+        group.number: Membership(
+            frozenset(cluster.numbers(group.members)),
+            frozenset(listens(group, node)),
+            frozenset(speaks(group, node)),
+            channel_bytes(cluster, group),
+        )
+        for group in cluster.groups_of(node)
+    }
+
+
+def open_parts(config: NodeConfig, clock: Clock, find_user: Finder) -> NodeParts:
+    """Reads the data directory, whatever a crash left of it. The boot counter is durable before anything speaks."""
+    cluster, node = config.cluster, config.node
+    files = Disk(config.server.data_dir)
+    if check_identity(files, cluster, node):
+        log.warning(
+            "The data directory of %s was empty: the node is new to its groups, and they fill it. A new cluster is"
+            " begun by `tocsin cluster init`, not by starting nodes.",
+            node.name,
+        )
+    parts = NodeParts(next_boot(files, clock.wall()), {}, {}, None)
+    try:
+        for group in cluster.groups:
+            if node.name in group.voters:
+                files.make_folder(group_folder(group.number))
+                files.sync_directory("")
+            if node.name in group.members:
+                parts.members[group.number] = _open_member(config, group, parts.boot, clock)
+            elif node.name in group.witnesses:
+                parts.witnesses[group.number] = _open_witness(config, group, clock)
+        if node.is_client_manager:
+            parts.clients = _open_clients(config, parts.boot, find_user)
+    except BaseException:
+        parts.close()
+        raise
+    return parts
+
+
+def _group_files(config: NodeConfig, group: Group) -> Disk:
+    return Disk(config.server.data_dir / group_folder(group.number))
+
+
+def _open_member(config: NodeConfig, group: Group, boot: int, clock: Clock) -> GroupMember:
+    server = config.server
+    defaults = Options(redelivery_limit=server.redelivery_limit, backoff_ms=server.redelivery_backoff_ms)
+    return GroupMember(
+        group.number,
+        config.cluster.group_settings(group),
+        config.node.number,
+        boot,
+        _group_files(config, group),
+        clock,
+        SystemRandom(),
+        random.SystemRandom().random,
+        ManagerSettings(server.lease_s, server.cache_bytes, defaults),
+        server.segment_bytes,
+    )
+
+
+def _open_witness(config: NodeConfig, group: Group, clock: Clock) -> VoterHost:
+    settings = config.cluster.group_settings(group)
+    return VoterHost(group.number, settings, config.node.number, _group_files(config, group), clock, SystemRandom())
+
+
+def _open_clients(config: NodeConfig, boot: int, find_user: Finder) -> ClusterClients:
+    server, cluster = config.server, config.cluster
+    settings = ClientSettings(
+        message_bytes_max=server.max_message_bytes,
+        heartbeat=server.heartbeat_s,
+        grace=server.session_grace_s,
+        login=server.login_s,
+        clustered=True,
+    )
+    login = Login(token_secret(config.secret), SystemRandom().bytes, find_user)
+    identities = Identities(int(cluster.cluster_id[:4], 16), config.node.number, boot)
+    groups = cluster.slot_groups()
+    names = {node.number: node.name for node in cluster.nodes}
+    return ClusterClients(settings, login, identities, SlotTable.round_robin(groups), groups, names)

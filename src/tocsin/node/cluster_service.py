@@ -1,0 +1,336 @@
+"""A running node of a cluster: the node's parts on an asyncio loop, with sockets, threads and timers around them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from tocsin.bus.events import Event
+from tocsin.bus.machine import Bus
+from tocsin.journal.jobs import WriteJob
+from tocsin.model.errors import ConfigError, StorageFailed
+from tocsin.node.access_files import AccessFiles
+from tocsin.node.bus_networks import open_networks
+from tocsin.node.cluster_node import ClusterNode
+from tocsin.node.cluster_parts import NodeParts, memberships, open_parts
+from tocsin.node.cluster_report import report
+from tocsin.node.node_config import NodeConfig
+from tocsin.node.service import joined
+from tocsin.node.status_file import remove_status, write_status
+from tocsin.node.threads import ThreadWorkers
+from tocsin.runtime.aead import AesGcm
+from tocsin.runtime.bus_loop import BusLoop
+from tocsin.runtime.datagrams import Transport
+from tocsin.runtime.disk import SystemClock, lock_directory
+from tocsin.runtime.lossy import LossyTransport
+from tocsin.runtime.tcp import TcpServer
+
+log = logging.getLogger("tocsin")
+
+_TICK_SECONDS = 0.1
+_TICK_SLACK_SECONDS = 0.001
+_STATUS_SECONDS = 0.5
+_GOODBYE_SECONDS = 5.0
+_POLL_SECONDS = 0.005
+_START_SECONDS = 5.0
+"""In this time after its start a node refuses to run with another cluster file than the others; later it complains."""
+_ALONE_SECONDS = 3.0
+
+
+class ClusterService:
+    """Make it, `start` it on a running loop, `stop` it. `failed` is set when the node had to give up."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._config = config
+        self._clock = SystemClock()
+        self._lock = lock_directory(config.server.data_dir)
+        try:
+            self._access = AccessFiles(config.server)
+            self._parts: NodeParts = open_parts(config, self._clock, self._access.finder)
+        except BaseException:
+            self._lock.release()
+            raise
+        self.port = 0
+        self.failed: asyncio.Future[BaseException] | None = None
+        self._workers: list[ThreadWorkers] = []
+        self._tcp: TcpServer | None = None
+        self._bus_loop: BusLoop[Event] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._status_timer: asyncio.TimerHandle | None = None
+        self._tick_due = 0.0
+        self._scheduled = self._stopping = self._closed = self._congested = False
+        self._in_bus_turn = self._writing_status = False
+        self._complained: set[str] = set()
+
+    # ---- life
+
+    async def start(self) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        self.failed = loop.create_future()
+        loop.set_exception_handler(self._unexpected)
+        self._started_at = self._clock.now()
+        self._attach_workers(loop)
+        try:
+            self._join(loop)
+            if self._parts.clients is not None:
+                self._tcp = TcpServer(self)
+                server = self._config.server
+                self.port = await self._tcp.listen(server.host, server.port, self._access.make_tls())
+        except BaseException:
+            self._close()
+            raise
+        self._schedule()
+        self._tick()
+        self._say_status()
+
+    def _attach_workers(self, loop: asyncio.AbstractEventLoop) -> None:
+        for member in self._parts.members.values():
+            workers = ThreadWorkers(loop, member.write, self._give_up)
+            self._workers.append(workers)
+            member.attach(workers, self._schedule)
+        if self._parts.witnesses:
+            workers = ThreadWorkers(loop, _no_commits, self._give_up)
+            self._workers.append(workers)
+            for witness in self._parts.witnesses.values():
+                witness.attach(workers, self._schedule)
+
+    def _join(self, loop: asyncio.AbstractEventLoop) -> None:
+        config, cluster = self._config, self._config.cluster
+        secret, suite = (config.secret, AesGcm()) if cluster.encryption else (None, None)
+        chance = random.SystemRandom().random
+        self._bus = Bus(config.node.number, self._parts.boot, chance, secret=secret, suite=suite)
+        self.node = ClusterNode(
+            config.node.number,
+            self._parts.boot,
+            cluster.digest,
+            self._clock,
+            self._bus,
+            memberships(cluster, config.node),
+            members=self._parts.members,
+            witnesses=self._parts.witnesses,
+            clients=self._parts.clients,
+        )
+        transport: Transport = open_networks(loop, cluster, config.node)
+        if config.drop_percent:
+            transport = LossyTransport(transport, config.drop_percent / 100, random.Random(config.node.number))
+        self._transport = transport
+        self._bus_loop = BusLoop(self._bus, transport, loop, self._bus_events)
+        self._bus_loop.start()
+
+    async def until(self, stop: asyncio.Event) -> None:
+        """Waits until somebody wants to stop the node, or it had to give up."""
+        assert self.failed is not None
+        self.failed.add_done_callback(lambda _: stop.set())
+        await stop.wait()
+
+    @property
+    def url(self) -> str | None:
+        return None if self._tcp is None else self._access.url(self.port)
+
+    async def stop(self) -> None:
+        """Drains: clients are told, what this node leads is handed over, the others hear that it leaves."""
+        if self._stopping:
+            return
+        self._stopping = True
+        assert self.failed is not None
+        if not self.failed.done():
+            await self._say_goodbye()
+            self._leave()
+        self._close()
+        await self._loop.shutdown_default_executor()
+        remove_status(self._config.server.data_dir)
+
+    async def _say_goodbye(self) -> None:
+        if self._tcp is None or self._parts.clients is None:
+            return
+        await self._tcp.stop_listening()
+        self._parts.clients.clients.drain()
+        self._pump()
+        self._tcp.close_all()
+        tcp = self._tcp
+        await self._wait_until(lambda: not len(tcp), _GOODBYE_SECONDS)
+        tcp.abort_all()
+
+    async def _wait_until(self, condition: Any, seconds: float) -> None:
+        assert self.failed is not None
+        deadline = self._loop.time() + seconds
+        while not condition() and self._loop.time() < deadline and not self.failed.done():
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _leave(self) -> None:
+        for group in self._config.cluster.groups_of(self._config.node):
+            for burst in self._bus.leave(group.number, self._loop.time()):
+                self._transport.send(burst)
+
+    def _close(self) -> None:
+        # What the threads still report, or a timer, must not begin anything any more.
+        self._closed = True
+        for timer in (self._timer, self._status_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._bus_loop is not None:
+            self._bus_loop.close()
+        if self._tcp is not None:
+            self._tcp.abort_all()
+        for workers in self._workers:
+            workers.stop()
+        self._parts.close()
+        self._lock.release()
+
+    def reload(self) -> None:
+        """Takes users and certificates that were changed on disk, for connections from now on."""
+        self._access.reload()
+        log.info("Users and certificates have been reloaded.")
+
+    # ---- events
+
+    def connected(self, connection: int, peer: str) -> None:
+        assert self._parts.clients is not None
+        self._parts.clients.clients.connected(connection, peer, self._clock.now())
+        self._schedule()
+
+    def received(self, connection: int, data: bytes) -> None:
+        assert self._parts.clients is not None
+        self._parts.clients.clients.received(connection, data, self._clock.now())
+        self._schedule()
+
+    def disconnected(self, connection: int) -> None:
+        assert self._parts.clients is not None
+        if not self._closed:
+            self._parts.clients.clients.disconnected(connection, self._clock.now())
+            self._schedule()
+
+    def _bus_events(self, events: Sequence[Event]) -> None:
+        """What is said in answer leaves within the same turn of the bus."""
+        self.node.bus_events(events)
+        self._in_bus_turn = True
+        self._pump()
+        self._in_bus_turn = False
+
+    # ---- the loop's turns
+
+    def _schedule(self) -> None:
+        """One pump for everything that happens in this turn of the loop."""
+        if not self._scheduled and not self._closed:
+            self._scheduled = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._scheduled = False
+        if self._closed:
+            return
+        more = self.node.pump()
+        if self._tcp is not None and self._parts.clients is not None:
+            self._write_to_clients(self._tcp)
+        if self._bus_loop is not None and not self._in_bus_turn:
+            self._bus_loop.flush()
+        if more:
+            self._schedule()
+        self._arm()
+
+    def _write_to_clients(self, tcp: TcpServer) -> None:
+        port = self._parts.clients
+        assert port is not None
+        out = port.clients.take_out()
+        for connection, parts in joined(out) if len(out) > 1 else out:
+            tcp.write(connection, parts)
+        for connection in port.clients.take_closing():
+            tcp.close_connection(connection)
+        if port.congested is not self._congested:
+            self._congested = port.congested
+            tcp.pause_reading(self._congested)
+
+    def _arm(self) -> None:
+        """The next tick comes at the earliest deadline, when that is sooner than the regular one."""
+        if self._timer is None:
+            return
+        deadline = self.node.next_deadline()
+        if deadline < self._tick_due - _TICK_SLACK_SECONDS:
+            self._timer.cancel()
+            self._set_timer(max(0.0, deadline - self._clock.now()))
+
+    def _set_timer(self, delay: float) -> None:
+        self._tick_due = self._clock.now() + delay
+        self._timer = self._loop.call_later(delay, self._tick)
+
+    def _tick(self) -> None:
+        if self._closed:
+            return
+        self._set_timer(_TICK_SECONDS)
+        self.node.tick()
+        self._schedule()
+
+    # ---- how it is
+
+    def _say_status(self) -> None:
+        """Written by another thread, because a disk that stands still must not hold the node up."""
+        if self._closed:
+            return
+        self._status_timer = self._loop.call_later(_STATUS_SECONDS, self._say_status)
+        self._look_around()
+        if not self._writing_status:
+            self._writing_status = True
+            said = report(
+                self._config,
+                self.node,
+                self._clock,
+                boot=self._parts.boot,
+                url=self.url,
+                connections=0 if self._tcp is None else len(self._tcp),
+                draining=self._stopping,
+                counters=self._bus.counters,
+            )
+            writing = self._loop.run_in_executor(None, write_status, self._config.server.data_dir, said)
+            writing.add_done_callback(self._status_written)
+
+    def _status_written(self, _: object) -> None:
+        self._writing_status = False
+
+    def _look_around(self) -> None:
+        cluster, age = self._config.cluster, self._clock.now() - self._started_at
+        for number, digest in self.node.others_digests.items():
+            text = (
+                f"{cluster.name_of(number)} runs with another cluster file (digest {digest}, here {cluster.digest});"
+                " it must be the same on all nodes. Copy one of them to the others and start again."
+            )
+            if age < _START_SECONDS:
+                self._give_up(ConfigError(text))
+            else:
+                self._complain(text)
+        if self._bus.counters.forged and not self.node.hears_anybody and age > _ALONE_SECONDS:
+            self._complain(
+                f"{self._bus.counters.forged} datagrams came that were not sealed with this cluster's secret, and no"
+                " other node is heard: the others have another secret, or another cluster uses the same addresses."
+            )
+        for group, member in self.node.members.items():
+            if member.alarm is not None:
+                self._complain(f"The member of group {group} has stopped: {member.alarm}")
+
+    def _complain(self, text: str) -> None:
+        """Once for each: a log that repeats itself is not read."""
+        kind = text.partition(" ")[2]
+        if kind not in self._complained:
+            self._complained.add(kind)
+            log.error("%s", text)
+
+    def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A fault of ours in a turn of the loop: half a turn was done, so stopping is safer than going on."""
+        error = context.get("exception")
+        log.error("An error that should not happen: %s", context.get("message"), exc_info=error)
+        if error is not None and not isinstance(error, OSError):
+            self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        """A disk that fails is not trusted again; the others take over."""
+        if self.failed is not None and not self.failed.done():
+            log.critical("The node stops: %s", error)
+            self.failed.set_result(error if isinstance(error, Exception) else StorageFailed(str(error)))
+            if self._tcp is not None:
+                self._tcp.abort_all()
+
+
+def _no_commits(job: WriteJob) -> NoReturn:
+    raise AssertionError("a witness has no journal")

@@ -1,0 +1,88 @@
+"""The state of a cluster is what its nodes say of themselves, if they still live and speak."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.cluster.made import make, play
+
+from tocsin.cli.cluster.directory import ClusterDirectory
+from tocsin.cli.cluster.status import STALE_SECONDS, look
+from tocsin.node.status_file import GroupReport
+
+FIRST, SECOND = 2, 3
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> ClusterDirectory:
+    return make(tmp_path / "cluster")
+
+
+def report(
+    role: str, *, epoch: int = 64, primary: int = FIRST, in_sync: tuple[int, ...] = (FIRST, SECOND)
+) -> GroupReport:
+    return GroupReport(group=1, role=role, epoch=epoch, primary=primary, in_sync=in_sync, committed_lsn=7)
+
+
+def play_well(cluster: ClusterDirectory) -> None:
+    play(cluster, "cm-1", report("witness"))
+    play(cluster, "mm-1a", report("primary"))
+    play(cluster, "mm-1b", report("follower"))
+
+
+def test_all_is_well(cluster: ClusterDirectory) -> None:
+    play_well(cluster)
+    seen = look(cluster)
+    (group,) = seen.groups
+    assert seen.is_well and seen.is_anything_running
+    assert (group.primary, group.in_sync, group.out_of_sync, group.state) == ("mm-1a", ("mm-1a", "mm-1b"), (), "well")
+    assert [node.state for node in seen.nodes] == ["running"] * 3
+    assert seen.as_json()["groups"][0]["committed_lsn"] == 7
+
+
+def test_nothing_runs(cluster: ClusterDirectory) -> None:
+    seen = look(cluster)
+    assert not seen.is_well and not seen.is_anything_running
+    assert seen.groups[0].state == "no primary"
+    assert {node.state for node in seen.nodes} == {"stopped"}
+
+
+def test_the_highest_epoch_counts(cluster: ClusterDirectory) -> None:
+    """A primary that was held still wakes up and still believes in itself."""
+    play_well(cluster)
+    play(cluster, "mm-1b", report("primary", epoch=129, primary=SECOND, in_sync=(SECOND,)))
+    (group,) = look(cluster).groups
+    assert (group.primary, group.epoch, group.out_of_sync, group.state) == ("mm-1b", 129, ("mm-1a",), "degraded")
+
+
+def test_a_name_in_the_register_is_no_primary(cluster: ClusterDirectory) -> None:
+    play(cluster, "mm-1b", report("follower"))
+    (group,) = look(cluster).groups
+    assert group.primary is None and group.state == "no primary"
+
+
+def test_who_says_nothing_any_more_is_not_believed(cluster: ClusterDirectory) -> None:
+    play_well(cluster)
+    play(cluster, "mm-1a", report("primary"), age=2 * STALE_SECONDS)
+    play(cluster, "cm-1", report("witness", primary=0))
+    seen = look(cluster)
+    assert {node.name: node.state for node in seen.nodes}["mm-1a"] == "silent"
+    assert seen.groups[0].primary is None
+
+
+def test_a_node_that_drains_is_shown(cluster: ClusterDirectory) -> None:
+    play_well(cluster)
+    play(cluster, "mm-1b", report("follower"), draining=True)
+    seen = look(cluster)
+    assert not seen.is_well
+    assert {node.name: node.state for node in seen.nodes}["mm-1b"] == "draining"
+
+
+def test_what_an_earlier_process_left_says_nothing(cluster: ClusterDirectory) -> None:
+    play_well(cluster)
+    (cluster.path / "nodes" / "mm-1a" / "pid").unlink()
+    seen = look(cluster)
+    assert {node.name: node.state for node in seen.nodes}["mm-1a"] == "stopped"
+    # The client manager heard it a moment ago.
+    assert seen.groups[0].primary == "mm-1a" and not seen.is_well

@@ -1,0 +1,50 @@
+"""A cluster for eyes: every group and node has its line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from tests.cli.cluster.made import make, play
+from tests.cli.shell import Terminal
+
+from tocsin.cli.cluster import view
+from tocsin.cli.cluster.status import ClusterStatus, look
+from tocsin.node.status_file import GroupReport
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> ClusterStatus:
+    cluster = make(tmp_path / "cluster")
+    play(cluster, "mm-1a", GroupReport(group=1, role="primary", epoch=64, primary=2, in_sync=(2,), live_bytes=2048))
+    return look(cluster)
+
+
+def test_lines_for_a_pipe(seen: ClusterStatus, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    view.print_status(seen)
+    lines = [line.split("\t") for line in capfdbinary.readouterr().out.decode().splitlines()]
+    assert lines[0][:6] == ["group", "group-1", "degraded", "mm-1a", "64", "mm-1a"]
+    assert [line[:3] for line in lines[1:]] == [
+        ["node", "cm-1", "stopped"],
+        ["node", "mm-1a", "running"],
+        ["node", "mm-1b", "stopped"],
+    ]
+
+
+def test_a_live_view_is_drawn_until_somebody_stops_it(seen: ClusterStatus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    screen = Terminal()
+    looks = iter([seen])
+
+    def once() -> ClusterStatus:
+        found = next(looks, None)
+        if found is None:
+            raise KeyboardInterrupt
+        return found
+
+    with patch.object(sys, "stdout", screen), pytest.raises(KeyboardInterrupt):
+        view.watch(once, "Ctrl-C stops it.")
+    text = screen.getvalue()
+    assert all(word in text for word in ("cluster played", "mm-1a", "degraded", "primary of group-1", "Ctrl-C stops"))
