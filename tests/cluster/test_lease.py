@@ -6,7 +6,7 @@ import pytest
 
 from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.cluster.lease import HOLDER_SHARE, LeaseGrants, is_fresh, lease_end, may_grant
-from tocsin.cluster.register_messages import Heartbeat
+from tocsin.cluster.register_messages import Heartbeat, Resigned
 
 VOTERS = tuple(Replica(node, node) for node in (1, 2, 3))
 CONFIG = GroupConfig(1, 64, 1, VOTERS[:2], VOTERS, 2)
@@ -70,3 +70,21 @@ def test_clocks_may_differ_by_a_tenth_in_speed(drift: float) -> None:
     assert HOLDER_SHARE * SECONDS / (1 - abs(drift)) < SECONDS / (1 + abs(drift)) or drift == 0.0
     assert may_grant(1, 5.0, 2, 5.0)
     assert not may_grant(1, 5.0, 2, 4.9)
+
+
+def test_a_holder_that_resigns_is_waited_for_no_more() -> None:
+    leases = grants()
+    assert leases.renew(1, beat(9.9), ME, 10.0)
+    leases.give_back(2, Resigned(64, 5.0), 10.1)
+    leases.give_back(1, Resigned(63, 5.0), 10.1)
+    assert leases.wait_for(2, 10.1) > 1.5, "not the holder's word, or of an earlier epoch"
+    leases.give_back(1, Resigned(64, 5.0), 10.1)
+    assert leases.wait_for(2, 10.1) == 0
+
+
+def test_a_word_of_resignation_that_was_long_on_its_way_ends_no_later_lease() -> None:
+    leases = grants()
+    later = Heartbeat(64, 7.0, True, 0, 0, CONFIG, ((ME, 9.9),))
+    assert leases.renew(1, later, ME, 10.0)
+    leases.give_back(1, Resigned(64, 6.0), 10.1)
+    assert leases.wait_for(2, 10.1) > 1.5

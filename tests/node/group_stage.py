@@ -77,7 +77,7 @@ class Seat:
             chance = Random(f"{self.node} {self.boot}").random
             self.host = GroupMember(
                 GROUP, stage.settings, self.node, self.boot, self.disk, stage.clock, random, chance, stage.manager,
-                stage.segment_bytes, stage.snapshot_bytes,
+                stage.segment_bytes, stage.snapshot_bytes, stage.client_managers,
             )  # fmt: skip
             self.workers = DeferredWorkers(self.host.write)
         self.host.attach(self.workers, lambda: None)
@@ -97,9 +97,11 @@ class Stage:
     def __init__(
         self, members: int = 2, witnesses: int = 1, copies: int = 2, *, segment_bytes: int = 64 * 1024,
         snapshot_bytes: int = 1 << 30, cache_bytes: int = 1 << 20, eject_seconds: float = 2.0,
+        client_managers: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
         self.clock = VirtualClock()
         self.segment_bytes, self.snapshot_bytes = segment_bytes, snapshot_bytes
+        self.client_managers = client_managers
         self.manager = Settings(cache_bytes=cache_bytes)
         nodes = tuple(range(1, members + 1))
         others = tuple(range(20, 20 + witnesses))

@@ -238,3 +238,72 @@ def test_blocks_of_retained_topics_move_to_their_own_files_on_all_members() -> N
     client.send(replay)
     stage.advance(0.5)
     assert len(bodies(client.replies)) == 60
+
+
+# ---- stepping down
+
+
+def test_the_role_is_handed_over_without_waiting_for_silence() -> None:
+    stage = Stage()
+    orders = opened(stage)
+    client = stage.client
+    client.publish(orders, "a", "b")
+    client.open_consumer()
+    old = stage.primary()
+    stage.advance(2.0)
+    assert not stage.backup().member.hand_over(), "only a primary has something to give"
+    assert old.member.hand_over()
+    stage.settle()
+    stage.advance(0.4)
+    new = stage.primary()
+    assert new is not old and old.member.role is Role.FOLLOWER
+    assert client.open_producer()["last_sequence"] == 2
+    assert [each.copies for each in client.publish(orders, "c", first=3)] == [2]
+    stage.advance(1.0)
+    assert level(stage) and stage.in_sync() == [1, 2]
+
+
+def test_a_primary_that_finds_nobody_to_follow_goes_on() -> None:
+    stage = Stage()
+    orders = opened(stage)
+    stage.advance(2.0)
+    old = stage.primary()
+    stage.backup().crash()
+    assert old.member.hand_over()
+    stage.advance(10.0)
+    assert stage.primary() is old
+    stage.client.open_producer()
+    assert [each.copies for each in stage.client.publish(orders, "a")] == [1]
+    assert not old.member.hand_over(), "nobody else is in sync"
+
+
+# ---- links
+
+
+def test_a_link_with_a_gap_is_broken_and_said_so() -> None:
+    stage = Stage()
+    orders = opened(stage)
+    client = stage.client
+    client.number += 1
+    assert client.publish(orders, "a") == []
+    assert [each.link for each in client.unlinked] == [client.link]
+    client.relink()
+    assert client.open_producer()["last_sequence"] == 0
+    assert client.publish(orders, "a") != []
+
+
+def test_deliveries_wait_until_all_client_managers_have_said_what_they_hold() -> None:
+    stage = Stage(client_managers=(CM, 41))
+    for seat in stage.seats.values():
+        if not seat.witness:
+            seat.member.node_up(CM, 7)
+            seat.member.node_up(41, 1)
+    orders = opened(stage)
+    client = stage.client
+    client.publish(orders, "a")
+    assert bodies(client.open_consumer()) == []
+    assert client.administer("link.complete") == {}
+    assert bodies(client.replies) == []
+    stage.primary().member.node_gone(41, 1)
+    stage.settle()
+    assert bodies(client.replies) == ["a"]

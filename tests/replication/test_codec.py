@@ -18,6 +18,7 @@ from tocsin.cluster.register_messages import (
     Prepare,
     Promise,
     Refuse,
+    Resigned,
 )
 from tocsin.model.errors import ProtocolError
 from tocsin.model.limits import FETCH_ENTRIES_MAX, ORDER_ENTRIES_MAX
@@ -36,6 +37,7 @@ from tocsin.replication.messages import (
     Reference,
     SnapshotChunk,
     SnapshotWanted,
+    Stand,
 )
 from tocsin.replication.rules import LogEnd
 
@@ -63,6 +65,8 @@ MESSAGES = st.one_of(
         Heartbeat, U32, TIME, st.booleans(), U64, U64, CONFIG, st.lists(st.tuples(U16, TIME), max_size=4).map(tuple)
     ),
     st.builds(HeartbeatAnswer, U32, TIME, TIME, st.booleans(), REPLICA),
+    st.builds(Resigned, U32, TIME),
+    st.builds(Stand, U32),
     st.builds(Order, U32, U32, U64, U64, ORDER_ENTRIES),
     st.builds(Acked, U32, U64, U64),
     st.builds(Nack, U32),

@@ -36,6 +36,7 @@ from tocsin.replication.messages import (
     OrderEntry,
     Reference,
     SnapshotChunk,
+    Stand,
 )
 from tocsin.replication.roles import Role
 from tocsin.replication.rules import LogEnd
@@ -224,3 +225,13 @@ def test_while_a_snapshot_is_installed_nothing_else_touches_the_log() -> None:
     assert (table.member.role, table.member.committed) == (Role.FOLLOWER, 45)
     assert table.tell(2, Fence(128)) == []
     assert table.flush() == [Fenced(128, Replica(1, 10), LogEnd(64, 45))]
+
+
+def test_a_follower_stands_when_its_own_primary_asks_it_to() -> None:
+    table = Table(EPOCH)
+    table.tell(2, beat(EPOCH + 1, last=1))
+    table.tell(3, Stand(EPOCH + 1))
+    table.tell(2, Stand(EPOCH))
+    assert table.member.role is Role.FOLLOWER, "not its primary, or of an earlier epoch"
+    (prepare,) = table.tell(2, Stand(EPOCH + 1))
+    assert isinstance(prepare, Prepare) and table.member.role is Role.CANDIDATE

@@ -7,12 +7,12 @@ from tests.replication.seat import CONFIG, EPOCH, REPLICAS, Seat, sent
 from tocsin.cluster.group_config import Ballot, GroupConfig, Replica
 from tocsin.cluster.lease import HOLDER_SHARE
 from tocsin.cluster.register import RegisterChange
-from tocsin.cluster.register_messages import Accept, Accepted, Heartbeat, HeartbeatAnswer, Prepare, Promise
+from tocsin.cluster.register_messages import Accept, Accepted, Heartbeat, HeartbeatAnswer, Prepare, Promise, Resigned
 from tocsin.model.limits import ORDER_BYTES_MAX, ORDER_ENTRIES_MAX, UNCOMMITTED_ENTRIES_MAX
 from tocsin.replication.data_pool import digest_of
 from tocsin.replication.events import Committed, Record
 from tocsin.replication.log import NOOP
-from tocsin.replication.messages import Acked, GroupMessage, Order, Reference
+from tocsin.replication.messages import Acked, GroupMessage, Order, Reference, Stand
 from tocsin.replication.primary import Primary
 from tocsin.replication.roles import Trigger
 
@@ -234,3 +234,40 @@ def test_a_voter_that_lost_its_vote_is_replaced() -> None:
     assert isinstance(accept, Accept)
     assert accept.config.voters == (ME, SECOND, stranger)
     assert accept.config.in_sync == CONFIG.in_sync
+
+
+def leased() -> Leader:
+    """A primary with its lease and its first record on all disks."""
+    leader = Leader()
+    leader.flush()
+    for replica in REPLICAS:
+        answer(leader, replica, 1.0)
+    leader.acked(SECOND, 1)
+    leader.acked(THIRD, 1)
+    assert leader.machine.may_deliver(1.0)
+    return leader
+
+
+def test_a_primary_that_steps_down_gives_its_lease_back_and_names_who_follows() -> None:
+    leader = leased()
+    leader.machine.hand_over(1.0)
+    assert leader.seat.sent() == [((1, 2, 3), Resigned(EPOCH, 1.0)), ((2,), Stand(EPOCH))]
+    assert not leader.machine.may_deliver(1.0) and not leader.machine.has_room
+    answer(leader, SECOND, 1.0, sent_at=0.9)
+    answer(leader, THIRD, 1.0, sent_at=1.0)
+    assert not leader.machine.may_deliver(1.1), "what was granted before does not count any more"
+    leader.now = 1.0
+    assert not any(isinstance(message, Heartbeat) for message in leader.advance(2.5, SECOND, THIRD))
+    assert any(isinstance(message, Heartbeat) for message in leader.advance(2.0, SECOND, THIRD)), "nobody followed"
+
+
+def test_a_primary_steps_down_only_for_somebody_who_has_everything() -> None:
+    leader = leased()
+    leader.machine.propose([Record(1, b"x")])
+    leader.seat.taken()
+    leader.machine.hand_over(1.0)
+    assert leader.seat.sent() == []
+    leader.flush()
+    leader.acked(THIRD, 2)
+    leader.machine.hand_over(1.0)
+    assert leader.seat.sent()[-1] == ((3,), Stand(EPOCH))

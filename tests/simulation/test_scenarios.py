@@ -205,3 +205,14 @@ def test_a_disk_from_yesterday_raises_the_alarm() -> None:
     member.start()
     with pytest.raises(AssertionError, match="a disk has lost what it confirmed"):
         stage.run(8.0)
+
+
+def test_a_primary_that_steps_down_is_followed_at_once() -> None:
+    """Without waiting for the end of its lease, and nobody falls out of the in-sync set."""
+    stage, primary, backup = settled()
+    for _ in range(20):
+        stage.member(primary).hand_over()
+        stage.run(0.02)
+    assert stage.leader().node == backup and stage.in_sync() == [1, 2]
+    assert stage.progress(2.0) > 10
+    stage.finish()

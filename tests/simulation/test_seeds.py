@@ -32,6 +32,12 @@ def test_every_invariant_holds_on_a_real_journal(shape: Shape) -> None:
         run_seed(seed, shape, make_log=JournalBackedLog)
 
 
+@pytest.mark.parametrize("shape", SHAPES[1:], ids=str)
+def test_every_invariant_holds_while_the_role_is_handed_over_again_and_again(shape: Shape) -> None:
+    outcomes = [run_seed(seed, shape, hand_overs=True) for seed in range(200, 206)]
+    assert sum(outcome.stats.promotions for outcome in outcomes) > 40
+
+
 def test_the_seeds_see_everything_that_they_should() -> None:
     """Fail-overs, changes of the in-sync set, snapshots and resent messages, in a handful of seeds."""
     outcomes = [run_seed(seed, Shape(3, 2)) for seed in range(100, 108)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tocsin.cluster.group_config import GroupConfig, Replica
-from tocsin.cluster.register_messages import Heartbeat
+from tocsin.cluster.register_messages import Heartbeat, Resigned
 
 HOLDER_SHARE = 0.9
 """What the holder may count on of the time that a voter grants."""
@@ -20,6 +20,14 @@ HOLDER_SHARE = 0.9
 def may_grant(holder: int, until: float, primary: int, now: float) -> bool:
     """One holder at a time: the next one waits until the lease of the one before is over."""
     return holder == primary or now >= until
+
+
+def may_give_back(granted: tuple[int, float], message: Resigned) -> bool:
+    """Only what was granted before the holder resigned: it may have changed its mind since, while the word was on its
+    way.
+    """
+    epoch, sent = granted
+    return message.epoch == epoch and message.sent >= sent
 
 
 def is_fresh(stamp: float | None, now: float, seconds: float) -> bool:
@@ -33,11 +41,13 @@ def is_fresh(stamp: float | None, now: float, seconds: float) -> bool:
 class LeaseGrants:
     """The voter's side."""
 
-    __slots__ = ("_holder", "_quiet_until", "_seconds", "_until")
+    __slots__ = ("_granted", "_holder", "_quiet_until", "_seconds", "_until")
 
     def __init__(self, seconds: float, now: float) -> None:
         self._seconds = seconds
         self._holder, self._until = 0, now
+        self._granted = (0, 0.0)
+        """Epoch and time of the heartbeat that the lease was granted for."""
         # Whatever this voter granted before it restarted is over by then.
         self._quiet_until = now + seconds
 
@@ -56,7 +66,13 @@ class LeaseGrants:
         if not may_grant(self._holder, self._until, primary, now):
             return False
         self._holder, self._until = primary, now + self._seconds
+        self._granted = heartbeat.epoch, heartbeat.sent
         return True
+
+    def give_back(self, primary: int, message: Resigned, now: float) -> None:
+        """The holder counts on the lease no more."""
+        if self._holder == primary and may_give_back(self._granted, message):
+            self._until = min(self._until, now)
 
 
 def lease_end(config: GroupConfig, granted: Mapping[Replica, float], seconds: float) -> float:

@@ -12,6 +12,7 @@ Each message is a body behind one byte that names it, inside the frame of `repli
     7  Heartbeat        u32 epoch, f64 sent, u8 leased, u64 commit, u64 last, config of the primary,
                         u16 count, then as often: u16 node, f64 stamp    what was last heard from each voter
     8  HeartbeatAnswer  u32 epoch, f64 sent, f64 stamp, u8 granted, replica of the voter
+    9  Resigned         u32 epoch, f64 sent         the primary gives its lease back
 """
 
 from __future__ import annotations
@@ -102,7 +103,18 @@ class HeartbeatAnswer:
     voter: Replica
 
 
-RegisterMessage: TypeAlias = Prepare | Promise | Refuse | Accept | Accepted | Initialise | Heartbeat | HeartbeatAnswer
+@dataclass(frozen=True, slots=True)
+class Resigned:
+    """The primary of this epoch counts on no lease for a heartbeat up to this one: others need not wait for its end."""
+
+    epoch: int
+    sent: float
+    """The primary's clock."""
+
+
+RegisterMessage: TypeAlias = (
+    Prepare | Promise | Refuse | Accept | Accepted | Initialise | Heartbeat | HeartbeatAnswer | Resigned
+)
 
 
 def _pack_prepare(packer: Packer, message: Prepare) -> None:
@@ -199,6 +211,15 @@ def _unpack_heartbeat_answer(unpacker: Unpacker) -> HeartbeatAnswer:
     return HeartbeatAnswer(epoch, sent, stamp, granted, unpack_replica(unpacker))
 
 
+def _pack_resigned(packer: Packer, message: Resigned) -> None:
+    packer.u32(message.epoch)
+    packer.f64(message.sent)
+
+
+def _unpack_resigned(unpacker: Unpacker) -> Resigned:
+    return Resigned(unpacker.u32(), unpacker.f64())
+
+
 REGISTER_CODECS: dict[int, tuple[type, Callable[..., None], Callable[[Unpacker], RegisterMessage]]] = {
     1: (Prepare, _pack_prepare, _unpack_prepare),
     2: (Promise, _pack_promise, _unpack_promise),
@@ -208,4 +229,5 @@ REGISTER_CODECS: dict[int, tuple[type, Callable[..., None], Callable[[Unpacker],
     6: (Initialise, _pack_initialise, _unpack_initialise),
     7: (Heartbeat, _pack_heartbeat, _unpack_heartbeat),
     8: (HeartbeatAnswer, _pack_heartbeat_answer, _unpack_heartbeat_answer),
+    9: (Resigned, _pack_resigned, _unpack_resigned),
 }

@@ -24,6 +24,7 @@ from tocsin.cluster.register_messages import (
     Promise,
     Refuse,
     RegisterMessage,
+    Resigned,
 )
 from tocsin.cluster.vote import Vote
 from tocsin.model.limits import VOTER_ANSWERS_MAX
@@ -59,6 +60,9 @@ class Voter:
                 return self._accept(event.sender, event.message)
             case Heartbeat():
                 return self._heartbeat(event.sender, event.message, now)
+            case Resigned():
+                self._leases.give_back(event.sender, event.message, now)
+                return []
             case Initialise() if self.vote.config is None:
                 return self._save(replace(self.vote, accepted=FIRST_BALLOT, config=event.message.config), None)
             case _:

@@ -215,6 +215,8 @@ GROUP_TAIL_BYTES = 64 * MIB
 APPLY_RECORDS_PER_TURN = 256
 APPLY_BYTES_PER_TURN = 4 * MIB
 GROUP_STATUS_SECONDS = 0.5
+HAND_OVER_SECONDS = 5.0
+"""How long a primary that gives its role away waits for a backup to have everything and take it."""
 UNLINKED_SECONDS = 0.1
 """How often one client manager is told at most that its link is broken."""
 LINK_MESSAGES_WAITING_MAX = 16_384

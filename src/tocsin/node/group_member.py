@@ -21,7 +21,7 @@ from tocsin.cluster.register_events import Received, Send
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.model.errors import ProtocolError
-from tocsin.model.limits import GROUP_STATUS_SECONDS, SNAPSHOT_EVERY_BYTES
+from tocsin.model.limits import GROUP_STATUS_SECONDS, HAND_OVER_SECONDS, SNAPSHOT_EVERY_BYTES
 from tocsin.node.following import Following
 from tocsin.node.group_disk import Entries, GroupDisk
 from tocsin.node.group_journal import GroupJournal, References
@@ -40,6 +40,7 @@ from tocsin.replication.events import (
     DataArrived,
     Effect,
     Event,
+    HandOver,
     LogProgress,
     LogRead,
     Propose,
@@ -91,6 +92,7 @@ class GroupMember:
         self.alarm: str | None = None
         self.malformed = 0
         self._held_back = False
+        self._hand_over_until = float("-inf")
         self._workers: Workers | None = None
         self._own: deque[GroupMessage] = deque()
         self._out: list[Outgoing] = []
@@ -248,6 +250,21 @@ class GroupMember:
         """While the bus takes nothing, no new answers are made for it."""
         self._held_back = blocked
 
+    def hand_over(self) -> bool:
+        """Gives the role of the primary away politely: nothing new is begun, and as soon as a backup has everything it
+        takes over. Whether that works shows in `role`; after some seconds in vain this one goes on. False: it is not
+        the primary, or nobody else is in sync.
+        """
+        if self.serving is None or len(self.in_sync) < 2:
+            return False
+        self._hand_over_until = self._clock.now() + HAND_OVER_SECONDS
+        self._wake()
+        return True
+
+    @property
+    def handing_over(self) -> bool:
+        return self.serving is not None and self._clock.now() < self._hand_over_until
+
     def tick(self) -> None:
         now = self._clock.now()
         self._disk.tick()
@@ -315,6 +332,7 @@ class GroupMember:
         if effect.role is Role.PRIMARY:
             self._serve_behind = self._log.last_lsn
         elif self.serving is not None:
+            self._hand_over_until = float("-inf")
             self._throw_state_away()
 
     # ---- work
@@ -327,6 +345,8 @@ class GroupMember:
             moved = self._propose() | self._disk.write_log() | self._talk_to_oneself()
             if not moved:
                 break
+        if self.handing_over:
+            self._handle(HandOver())
         if self.voter is not None:
             self.voter.pump()
             self._out += self.voter.take_out()
@@ -351,7 +371,7 @@ class GroupMember:
         if serving is None:
             return more
         now, primary = self._clock.now(), self.member.primary
-        if primary is not None and not self._held_back and primary.may_deliver(now):
+        if primary is not None and not self._held_back and not self.handing_over and primary.may_deliver(now):
             ledger = serving.manager.ledger
             ledger.copies, ledger.possible_copies = primary.copies_of(self.member.committed), primary.possible_copies()
             more = serving.run(now, self._clock.wall())

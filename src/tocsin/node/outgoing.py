@@ -12,10 +12,10 @@ from tocsin.cluster.register_events import Send
 from tocsin.cluster.register_messages import Heartbeat, RegisterMessage
 from tocsin.model.values import Bytes
 from tocsin.replication.codec import encode as encode_group
-from tocsin.replication.messages import Fence, Fenced, GroupMessage, Nack, Order
+from tocsin.replication.messages import Fence, Fenced, GroupMessage, Nack, Order, Stand
 from tocsin.runtime.datagrams import Address, group_in, group_out, to_node
 
-_URGENT = (RegisterMessage, Fence, Fenced, Nack)
+_URGENT = (RegisterMessage, Fence, Fenced, Nack, Stand)
 """What decides who is primary never waits behind data."""
 
 

@@ -10,7 +10,7 @@ from tocsin.cluster.envelope import GroupBytes
 from tocsin.cluster.envelope import decode as decode_envelope
 from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
-from tocsin.cluster.register_messages import Accept, Heartbeat, Initialise, Prepare, RegisterMessage
+from tocsin.cluster.register_messages import Accept, Heartbeat, Initialise, Prepare, RegisterMessage, Resigned
 from tocsin.cluster.vote import Vote, decode_vote, encode_vote
 from tocsin.cluster.voter import Voter, VoterEvent
 from tocsin.journal.atomic_file import replace_file
@@ -22,8 +22,8 @@ from tocsin.replication.settings import GroupSettings
 from tocsin.runtime.ports import Buffer, Clock, Files, Random
 
 VOTE = "vote"
-ToVoter: TypeAlias = Prepare | Accept | Heartbeat | Initialise
-TO_VOTER = (Prepare, Accept, Heartbeat, Initialise)
+ToVoter: TypeAlias = Prepare | Accept | Heartbeat | Initialise | Resigned
+TO_VOTER = (Prepare, Accept, Heartbeat, Initialise, Resigned)
 
 
 def read_vote(files: Files, random: Random) -> Vote:

@@ -67,6 +67,10 @@ class Backup:
             progress = self._puller.matched > matched or merged is Merged.MISMATCH
             self._want_fetch(now, at_once=progress)
 
+    def stand(self) -> None:
+        """The primary steps down for this member: no need to wait until it is silent."""
+        self.trigger = Trigger.SILENCE
+
     def data_arrived(self, reference: Reference, now: float) -> None:
         if reference in self._missing:
             self._retry_waiting(now)

@@ -4,7 +4,7 @@
     1  u8  type
     2  .   body
 
-Types 1 to 8 are the register's (see cluster.register_messages). The others, where `entry` is u8 kind and a
+Types 1 to 9 are the register's (see cluster.register_messages). The others, where `entry` is u8 kind and a
 sized payload, and `sized` means u32 length and as many bytes:
 
     16  Order           u32 epoch, u32 previous epoch, u64 first, u64 commit, u16 count, then as often:
@@ -19,6 +19,7 @@ sized payload, and `sized` means u32 length and as many bytes:
     22  Fenced          u32 epoch, u16 node, u64 store, u32 last epoch, u64 last lsn
     23  SnapshotWanted  u64 lsn, u32 index
     24  SnapshotChunk   u64 lsn, u32 epoch, u32 index, u32 count, 16 bytes digest, 16 bytes digest of all, sized data
+    25  Stand           u32 epoch
 
 A reader refuses another version, an unknown type, a count or length over its bound, and bytes after the end.
 What changes the meaning of a field gets a new version; a new message gets a new type.
@@ -54,6 +55,7 @@ from tocsin.replication.messages import (
     Reference,
     SnapshotChunk,
     SnapshotWanted,
+    Stand,
 )
 from tocsin.replication.rules import LogEnd
 from tocsin.runtime.ports import Buffer
@@ -188,6 +190,14 @@ def _unpack_chunk(unpacker: Unpacker) -> SnapshotChunk:
     return SnapshotChunk(lsn, epoch, index, count, digest, whole, unpacker.sized(SNAPSHOT_CHUNK_BYTES))
 
 
+def _pack_stand(packer: Packer, message: Stand) -> None:
+    packer.u32(message.epoch)
+
+
+def _unpack_stand(unpacker: Unpacker) -> Stand:
+    return Stand(unpacker.u32())
+
+
 _LOG_CODECS: dict[int, tuple[type, Callable[..., None], Callable[[Unpacker], LogMessage]]] = {
     16: (Order, _pack_order, _unpack_order),
     17: (Acked, _pack_acked, _unpack_acked),
@@ -198,6 +208,7 @@ _LOG_CODECS: dict[int, tuple[type, Callable[..., None], Callable[[Unpacker], Log
     22: (Fenced, _pack_fenced, _unpack_fenced),
     23: (SnapshotWanted, _pack_wanted, _unpack_wanted),
     24: (SnapshotChunk, _pack_chunk, _unpack_chunk),
+    25: (Stand, _pack_stand, _unpack_stand),
 }
 _CODECS = {**REGISTER_CODECS, **_LOG_CODECS}
 _TYPES = {codec[0]: (number, codec[1]) for number, codec in _CODECS.items()}

@@ -86,6 +86,13 @@ class Record(NamedTuple):
 
 
 @dataclass(slots=True)
+class HandOver:
+    """A primary that orders nothing more gives its role to a backup that has everything, if there is one; otherwise
+    nothing happens, and it may be asked again.
+    """
+
+
+@dataclass(slots=True)
 class Propose:
     """Append these records; only to a primary that has room. Their LSNs follow `last_lsn` of the log."""
 
@@ -103,6 +110,7 @@ Event: TypeAlias = (
     | SnapshotInstalled
     | DataArrived
     | Propose
+    | HandOver
 )
 
 # ---- effects

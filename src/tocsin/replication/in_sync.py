@@ -45,6 +45,13 @@ class Followers:
             self.durable.pop(other, None)
         self._progress[replica] = _Progress(now)
 
+    def successor(self, config: GroupConfig, lsn: int) -> int | None:
+        """The in-sync member that should lead next: one that has all up to `lsn`, the lowest rank first."""
+        context = self._context
+        level = [replica.node for replica in config.in_sync if self.durable.get(replica, 0) >= lsn]
+        others = [node for node in level if node != context.node]
+        return min(others, key=context.settings.rank, default=None)
+
     def own_progress(self) -> None:
         self.durable[self._context.replica] = self._context.log.durable_lsn
 

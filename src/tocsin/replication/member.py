@@ -23,6 +23,7 @@ from tocsin.replication.events import (
     DataArrived,
     Effect,
     Event,
+    HandOver,
     LogProgress,
     LogRead,
     Propose,
@@ -44,6 +45,7 @@ from tocsin.replication.messages import (
     Order,
     SnapshotChunk,
     SnapshotWanted,
+    Stand,
 )
 from tocsin.replication.primary import Primary
 from tocsin.replication.promotion import Promotion
@@ -131,6 +133,9 @@ class Member:
             case Propose():
                 assert isinstance(self.state, Primary), "only a primary orders records"
                 self.state.propose(event.records)
+            case HandOver():
+                if isinstance(self.state, Primary):
+                    self.state.hand_over(now)
             case LogRead():
                 self._serving.log_read(event)
             case SnapshotRead():
@@ -180,6 +185,7 @@ class Member:
             Accepted: self._register_answer,
             Refuse: self._register_answer,
             SnapshotChunk: self._snapshot_chunk,
+            Stand: self._stand,
             Fetch: lambda sender, message, now: self._serving.fetch(sender, message),
             SnapshotWanted: lambda sender, message, now: self._serving.snapshot_wanted(sender, message),
         }
@@ -281,6 +287,11 @@ class Member:
             self.state.received(sender, message, now)
         elif isinstance(self.state, Primary):
             self.state.register_answer(sender, message, now)
+
+    def _stand(self, sender: int, message: Stand, now: float) -> None:
+        state = self.state
+        if isinstance(state, Backup) and (state.primary, state.epoch) == (sender, message.epoch):
+            state.stand()
 
     def _snapshot_chunk(self, sender: int, message: SnapshotChunk, now: float) -> None:
         if isinstance(self.state, CatchUp):

@@ -94,6 +94,13 @@ class Fenced:
 
 
 @dataclass(frozen=True, slots=True)
+class Stand:
+    """You have everything and I step down: stand for primary now, nobody needs to wait until I am silent."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotWanted:
     """A chunk of your newest snapshot; or of the one at `lsn`, when I have begun with that."""
 
@@ -119,5 +126,5 @@ class SnapshotChunk:
     data: Buffer
 
 
-LogMessage: TypeAlias = Order | Acked | Nack | Fetch | Fetched | Fence | Fenced | SnapshotWanted | SnapshotChunk
+LogMessage: TypeAlias = Order | Acked | Nack | Fetch | Fetched | Fence | Fenced | Stand | SnapshotWanted | SnapshotChunk
 GroupMessage: TypeAlias = RegisterMessage | LogMessage

@@ -7,15 +7,18 @@ from collections.abc import Iterator, Sequence
 from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.cluster.lease import lease_end
 from tocsin.cluster.register import RegisterChange
-from tocsin.cluster.register_messages import Accepted, Heartbeat, HeartbeatAnswer, Promise, Refuse
+from tocsin.cluster.register_messages import Accepted, Heartbeat, HeartbeatAnswer, Promise, Refuse, Resigned
 from tocsin.model.limits import ORDER_BYTES_MAX, ORDER_ENTRIES_MAX, UNCOMMITTED_ENTRIES_MAX
 from tocsin.replication import rules
 from tocsin.replication.context import Context
 from tocsin.replication.events import Record
 from tocsin.replication.in_sync import Followers
 from tocsin.replication.log import NOOP, Entry
-from tocsin.replication.messages import Acked, Order, OrderEntry
+from tocsin.replication.messages import Acked, Order, OrderEntry, Stand
 from tocsin.replication.roles import Trigger
+
+_RESIGNED_LEASES = 2.0
+"""How long the one who should follow has for it."""
 
 
 class Primary:
@@ -31,6 +34,7 @@ class Primary:
         self._stamps: dict[int, float] = {}
         self._strangers: set[Replica] = set()
         """Voters that answer with a store that the configuration does not know."""
+        self._resigned_at = float("-inf")
         self._heartbeat_at = now
         self._disk_moved_at = now
         self._now = now
@@ -41,7 +45,8 @@ class Primary:
 
     @property
     def has_room(self) -> bool:
-        return self._context.log.last_lsn - self._context.committed < UNCOMMITTED_ENTRIES_MAX
+        uncommitted = self._context.log.last_lsn - self._context.committed
+        return uncommitted < UNCOMMITTED_ENTRIES_MAX and not self._is_resigned(self._now)
 
     def propose(self, records: Sequence[Record]) -> None:
         """Append and order. Backups and the own disk work at the same time."""
@@ -98,7 +103,7 @@ class Primary:
         return now < lease_end(self.config, self._granted, self._context.settings.lease_seconds)
 
     def heartbeat_answer(self, sender: int, message: HeartbeatAnswer) -> None:
-        if message.epoch != self.epoch:
+        if message.epoch != self.epoch or message.sent <= self._resigned_at:
             return
         self._stamps[sender] = max(message.stamp, self._stamps.get(sender, message.stamp))
         if message.granted:
@@ -108,6 +113,9 @@ class Primary:
 
     def _send_heartbeat(self, now: float) -> None:
         self._heartbeat_at = now + self._context.settings.heartbeat_seconds
+        if self._is_resigned(now):
+            # Each heartbeat would be a new lease.
+            return
         log, settings = self._context.log, self._context.settings
         if log.durable_lsn == log.last_lsn:
             self._disk_moved_at = now
@@ -119,6 +127,26 @@ class Primary:
             self.epoch, now, self.may_deliver(now), self._context.committed, log.last_lsn, self.config, echoes
         )
         self._context.send(settings.audience, beat)
+
+    # ---- stepping down
+
+    def hand_over(self, now: float) -> None:
+        """Let a backup lead that has all of the log. The lease is given back first, and from then on nothing that was
+        granted before counts: so the other one may have it at once. If nobody follows, this one goes on after a while.
+        """
+        self._now = now
+        context = self._context
+        successor = self._followers.successor(self.config, context.log.last_lsn)
+        settled = context.committed == context.log.last_lsn and self.pending is None
+        if successor is None or not settled or self._is_resigned(now):
+            return
+        self._resigned_at = now
+        self._granted.clear()
+        context.send(context.settings.voters, Resigned(self.epoch, now))
+        context.send((successor,), Stand(self.epoch))
+
+    def _is_resigned(self, now: float) -> bool:
+        return now - self._resigned_at < _RESIGNED_LEASES * self._context.settings.lease_seconds
 
     # ---- the in-sync set
 

@@ -15,6 +15,7 @@ from tocsin.replication.events import (
     DataArrived,
     Effect,
     Event,
+    HandOver,
     InstallSnapshot,
     LogProgress,
     LogRead,
@@ -87,6 +88,10 @@ class MemberNode(VoterNode):
         if isinstance(message, VOTER_MESSAGES):
             super().receive(sender, message)
         self.handle(Received(sender, message))  # type: ignore[arg-type]
+
+    def hand_over(self) -> None:
+        """An operator wants the role elsewhere."""
+        self.handle(HandOver())
 
     def handle(self, event: Event) -> None:
         for effect in self.member.handle(event, self.now()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import NamedTuple
 
 from tocsin.replication.settings import EJECT_SECONDS
@@ -34,9 +35,10 @@ def run_seed(
     make_log: Callable[[int], MemoryLog] = MemoryLog,
     rough: bool | None = None,
     eject_seconds: float = EJECT_SECONDS,
+    hand_overs: bool = False,
 ) -> Outcome:
     """Faults for a while, then none: everything must have held all the time, and work again. Raises
-    Violation.
+    Violation. With `hand_overs` the primary is often asked to give its role away.
     """
     if publish_seconds is None:
         publish_seconds = (0.05, 0.3, 1.0)[seed % 3]
@@ -45,7 +47,18 @@ def run_seed(
         world.min_copies = world.random.choice((1, 1, 2))
     faults = Faults(world, rough=seed % 4 == 3 if rough is None else rough)
     world.start()
+    if hand_overs:
+        _ask_for_hand_overs(world, Random(f"hand over {seed}"), fault_seconds)
     world.run_until(fault_seconds)
     faults.stop()
     world.check_recovered(HEAL_SECONDS)
     return Outcome(shape, world.trace, world.time, len(world.checkers.history), world.stats)
+
+
+def _ask_for_hand_overs(world: World, random: Random, end: float) -> None:
+    """Once or twice a second, whatever else happens."""
+    for node in sorted(world.primaries, key=lambda node: node.node):
+        if node.up and node.paused_until <= world.time:
+            node.hand_over()
+    if world.time < end:
+        world.after(0.5 + random.random(), None, _ask_for_hand_overs, world, random, end)
