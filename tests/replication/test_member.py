@@ -232,6 +232,6 @@ def test_a_follower_stands_when_its_own_primary_asks_it_to() -> None:
     table.tell(2, beat(EPOCH + 1, last=1))
     table.tell(3, Stand(EPOCH + 1))
     table.tell(2, Stand(EPOCH))
-    assert table.member.role is Role.FOLLOWER, "not its primary, or of an earlier epoch"
+    assert table.effects == [], "not its primary, or of an earlier epoch"
     (prepare,) = table.tell(2, Stand(EPOCH + 1))
     assert isinstance(prepare, Prepare) and table.member.role is Role.CANDIDATE
