@@ -53,7 +53,7 @@ def dump(manager: MessageManager) -> dict[str, Any]:
     """Everything that must be the same after a restart, in a form that can be compared."""
     return {
         "next_id": manager.directory.next_id,
-        "names": manager.directory.names.fields(),
+        "names": (manager.directory.names.next_incarnation, manager.directory.names.entries),
         "deleted": sorted(manager.directory.deleted.items()),
         "destinations": {state.address.name: _destination(state) for state in manager.directory},
         "durable": sorted((str(key), state.id, view.id) for key, (state, view) in manager.directory.durable.items()),

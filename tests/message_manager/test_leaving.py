@@ -152,6 +152,20 @@ def test_a_former_client_manager_has_no_say_in_a_session_that_moved() -> None:
     assert isinstance(stage.publish(CM2, destination, 1, b"in time")[0], Stored)
 
 
+def test_what_a_session_left_behind_ends_with_its_former_client_manager() -> None:
+    stage = Stage()
+    with_a_message(stage)
+    stage.open_consumer(CM1, consumer=2, messages=0)
+    stage.publish(CM1, stage.open_producer(CM1), 1, b"mine")
+    # The client is back elsewhere, and has only its second consumer still.
+    stage.open_consumer(CM2, epoch=1, consumer=2, messages=0, held=[])
+    assert stage.tell(CM1, CloseSession(91, SESSION, False))[-1] == Answer(91, {})
+    assert list(stage.manager.attachments.by_key) == [(SESSION, 2)]
+    assert SESSION in stage.state().producers.rows
+    # What the first one held goes to the one that is left.
+    assert delivered(stage.tell(CM2, GrantCredit((SESSION, 2), 10, 1 << 20))) == [(0, 1, 1), (1, 2, 1)]
+
+
 def test_the_session_of_now_can_be_paused_and_closed() -> None:
     stage = Stage()
     stage.open_consumer(CM1, epoch=3)

@@ -72,12 +72,13 @@ def test_names_survive(snapshot: bool) -> None:
         stage.snapshot()
     stage.ask(CM1, "name.remove", name="gone", incarnation=removed)
     assign(stage, "news", kind=2, group=3)
+    assign(stage, "größe", group=65_535)
     before = dump(stage.manager)
     again = stage.crash()
     assert dump(again.manager) == before
     assert state_hash(again.manager.directory) == state_hash(stage.manager.directory)
     assert again.ask(CM1, "name.find", name="news") == {"group": 3, "incarnation": 3, "kind": 2}
-    assert assign(again, "gone")["incarnation"] == 4
+    assert assign(again, "gone")["incarnation"] == 5
     again.snapshot()
     assert dump(again.crash().manager) == dump(again.manager)
 
@@ -89,6 +90,7 @@ def test_names_survive(snapshot: bool) -> None:
         ("name.assign", {"name": "orders", "kind": 1}),
         ("name.assign", {"name": "orders", "kind": 9, "group": 1}),
         ("name.assign", {"name": "orders", "kind": 1, "group": 0}),
+        ("name.assign", {"name": "orders", "kind": 1, "group": 1 << 16}),
         ("name.remove", {"name": "orders", "incarnation": "1"}),
     ],
 )

@@ -111,6 +111,15 @@ class Attachments:
                 found.append((key, attachment.consumer.origin))
         return found
 
+    def places_of(self, session: bytes, origin: str) -> list[DestinationState]:
+        """Where the session has consumers of this origin."""
+        found = {
+            each.state.id: each.state
+            for key, each in self.by_key.items()
+            if key[0] == session and each.consumer.origin == origin
+        }
+        return list(found.values())
+
     def leave(self, session: bytes, state: DestinationState, counted: bool, origin: str | None) -> None:
         """A session's consumers go from a destination; with an origin, only those that still have it."""
         for key in [

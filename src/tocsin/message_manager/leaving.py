@@ -57,16 +57,20 @@ class Leaving:
                 self._enqueue(state, origin, command)
 
     def close(self, origin: str, command: CloseSession) -> None:
-        """Answered when all of it is done; a word that comes too late is answered and changes nothing."""
-        outdated = self._sessions.outdated(command.session, command.epoch)
-        states = [] if outdated else self._states_of(command.session)
-        if not outdated:
+        """Answered when all of it is done; a word that comes too late ends only what the session left behind."""
+        only = None
+        if self._sessions.outdated(command.session, command.epoch):
+            # Consumers that the client did not take along when it moved are nobody's.
+            only = origin
+            states = self._attachments.places_of(command.session, origin)
+        else:
+            states = self._states_of(command.session)
             self._sessions.known.pop(command.session, None)
         countdown = Countdown(origin, command.request, len(states))
         if not states:
             self._ledger.reply(origin, Answer(command.request, {}))
         for state in states:
-            self._enqueue(state, origin, Leave(command.session, command.counted, countdown))
+            self._enqueue(state, origin, Leave(command.session, command.counted, countdown, only))
 
     def end_departures(self, now: float) -> set[bytes]:
         """Who has not come back within the grace has vanished; returns the connections that are over with it."""
@@ -86,7 +90,7 @@ class Leaving:
 
     def leave(self, state: DestinationState, command: Leave) -> None:
         self._attachments.leave(command.session, state, command.counted, command.origin)
-        if not command.counted:
+        if not command.counted and command.origin is None:
             self.forget_producer(state, command.session)
         self.left(command.countdown)
 
