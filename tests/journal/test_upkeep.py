@@ -118,3 +118,27 @@ def test_compacted_segments_survive_a_restart() -> None:
             bench.files.remove(f"journal/{name}")
     scanned = Bench(bench.files)
     assert scanned.read(kept) == [payload(lsn) for lsn in kept]
+
+
+def shrinking(bench: Bench, safe_lsn: int | None = None) -> bool:
+    """Whether a segment would be dropped or rewritten now; nothing is done."""
+    wanted = bench.journal._upkeep._wanted(bench.journal.durable_lsn if safe_lsn is None else safe_lsn)
+    return any(isinstance(job, DropSegment | RewriteSegment) for _, job in wanted)
+
+
+def test_a_segment_shrinks_only_when_the_reason_for_it_is_safe() -> None:
+    bench = Bench(SimulatedDisk())
+    lsns = [lsn for number in range(40) for lsn in bench.commit(b"%d" % number * 300)]
+    bench.journal.retain_many([])
+    take_snapshot(bench, 39)
+    take_snapshot(bench, 40)
+    assert not shrinking(bench)
+    (reason,) = bench.append(b"acknowledged", live=False)
+    bench.journal.release_range(lsns[0], lsns[20])
+    for lsn in lsns[21:35]:
+        bench.journal.release(lsn)
+    assert not shrinking(bench)
+    bench.flush()
+    assert not shrinking(bench, reason - 1), "written, but not safe from a power failure"
+    assert shrinking(bench, reason)
+    assert isinstance(bench.journal.maintenance(), DropSegment)

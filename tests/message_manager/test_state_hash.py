@@ -18,6 +18,7 @@ from tocsin.message_manager.recovery import Recovery
 from tocsin.message_manager.snapshots import destination_section, directory_section
 from tocsin.message_manager.state_hash import describe_destination, describe_directory, state_hash
 from tocsin.model.batch import DeliveryMode
+from tocsin.model.destination import Kind, parse_destination
 from tocsin.model.identity import Lsn
 from tocsin.testing.driver import Driver, Setup
 from tocsin.wire.frames import Outcome
@@ -141,6 +142,24 @@ def purge(driver: Driver) -> None:
     driver.connect().request("destination.purge", destination="topic:kept")
 
 
+def assign_name(driver: Driver, group: int = 2) -> None:
+    fields = {"name": "far", "kind": int(Kind.QUEUE), "group": group, "incarnation": 1}
+    driver.manager.directory.names.apply_assign(fields)
+
+
+def assign_name_elsewhere(driver: Driver) -> None:
+    assign_name(driver, 3)
+
+
+def remove_name(driver: Driver) -> None:
+    assign_name(driver)
+    driver.manager.directory.names.apply_remove({"name": "far", "incarnation": 1})
+
+
+def adopt(driver: Driver) -> None:
+    driver.manager.directory.find(parse_destination("queue:orders")).incarnation = 7
+
+
 def let_producers_expire(driver: Driver) -> None:
     driver.advance(2 * 24 * 3600)
 
@@ -162,6 +181,10 @@ CHANGES: tuple[Callable[[Driver], None], ...] = (
     set_options,
     delete,
     purge,
+    assign_name,
+    assign_name_elsewhere,
+    remove_name,
+    adopt,
     let_producers_expire,
 )
 

@@ -207,6 +207,7 @@ class Journal:
         ordinal = index.ordinal(lsn) if index is not None else None
         if index is not None and ordinal is not None:
             index.release(ordinal)
+            index.released_at = self.last_lsn
             self._upkeep.released(index, lsn, lsn)
         elif lsn > self.durable_lsn:
             self._release_unwritten(lsn, lsn)
@@ -217,6 +218,7 @@ class Journal:
         while place < len(self._segments) and self._segments[place].first_lsn <= last_lsn:
             index = self._segments[place]
             index.release_range(first_lsn, last_lsn)
+            index.released_at = self.last_lsn
             self._upkeep.released(index, first_lsn, last_lsn)
             place += 1
         if last_lsn > self.durable_lsn:
@@ -267,9 +269,14 @@ class Journal:
     def let_go(self) -> None:
         self._upkeep.held = False
 
-    def maintenance(self) -> MaintenanceJob | None:
-        """One small job of upkeep; no other comes before `maintained`. None: nothing to do now."""
-        return self._upkeep.next_job() if self._ready and not self._cutting else None
+    def maintenance(self, safe_lsn: Lsn | None = None) -> MaintenanceJob | None:
+        """One small job of upkeep; no other comes before `maintained`. None: nothing to do now.
+
+        `safe_lsn`: up to where records survive a power failure, when that is less than what is durable.
+        """
+        if not self._ready or self._cutting:
+            return None
+        return self._upkeep.next_job(self.durable_lsn if safe_lsn is None else safe_lsn)
 
     def maintained(self, done: Maintained) -> None:
         self._upkeep.done(done)

@@ -56,6 +56,7 @@ class SegmentIndex:
         "lsns",
         "on_disk",
         "positions",
+        "released_at",
         "sealed",
     )
 
@@ -67,6 +68,8 @@ class SegmentIndex:
         self.lsns: array[int] | None = None
         self.end = FILE_HEADER_BYTES
         self.live_records = self.live_bytes = 0
+        # The journal's last LSN when a record was released: the reason for it is that record or an earlier one.
+        self.released_at = 0
         self.sealed = self.on_disk = False
 
     def extend(self, positions: array[int], live: bytearray, end: int) -> None:

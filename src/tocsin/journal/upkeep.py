@@ -2,7 +2,8 @@
 `compaction`.
 
 A segment may lose records only when it is sealed and all of it lies at or below the floor: the older of the
-two snapshots that are kept. Above the floor every record is needed for replay, live or not.
+two snapshots that are kept. Above the floor every record is needed for replay, live or not. And why a record was
+released must be safe first: if a power failure took that record back, the released one would be needed again.
 """
 
 from __future__ import annotations
@@ -78,19 +79,19 @@ class Upkeep:
         if isinstance(job, RewriteSegment) and job.first_lsn == index.first_lsn:
             self._released.append((first_lsn, last_lsn))
 
-    def next_job(self) -> MaintenanceJob | None:
+    def next_job(self, safe_lsn: int) -> MaintenanceJob | None:
         if self._job is not None:
             return None
-        for key, job in self._wanted():
+        for key, job in self._wanted(safe_lsn):
             if key not in self._declined:
                 self._job = job
                 return job
         self._declined.clear()
         return None
 
-    def _wanted(self) -> Iterator[tuple[tuple[type, int], MaintenanceJob]]:
+    def _wanted(self, safe_lsn: int) -> Iterator[tuple[tuple[type, int], MaintenanceJob]]:
         """All jobs that make sense now, most useful first: what frees room comes before what takes it."""
-        droppable = [index for index in self._segments[:-1] if self._may_shrink(index)]
+        droppable = [index for index in self._segments[:-1] if self._may_shrink(index, safe_lsn)]
         for index in droppable:
             if index.live_records == 0:
                 yield (DropSegment, index.first_lsn), DropSegment(Lsn(index.first_lsn))
@@ -104,8 +105,9 @@ class Upkeep:
                 data = encode_index(index, self._journal_id)
                 yield (WriteIndex, index.first_lsn), WriteIndex(Lsn(index.first_lsn), index.generation, data)
 
-    def _may_shrink(self, index: SegmentIndex) -> bool:
-        return self.liveness_known and not self.held and index.sealed and index.last_lsn <= self._floor
+    def _may_shrink(self, index: SegmentIndex, safe_lsn: int) -> bool:
+        allowed = self.liveness_known and not self.held and index.sealed
+        return allowed and index.last_lsn <= self._floor and index.released_at <= safe_lsn
 
     def done(self, done: Maintained) -> None:
         job, self._job = self._job, None
@@ -131,6 +133,7 @@ class Upkeep:
         if done.index is None:
             self._declined.add((RewriteSegment, done.first_lsn))
             return
+        done.index.released_at = self._segments[place].released_at
         self._segments[place] = done.index
         for first_lsn, last_lsn in released:
             done.index.release_range(first_lsn, last_lsn)

@@ -153,7 +153,7 @@ class Storage:
 
     def _upkeep(self) -> None:
         journal = self.journal
-        self._journal_upkeep.step(journal.last_lsn)
+        self._journal_upkeep.step(journal.last_lsn, self.synced_lsn)
         if self._snapshot is not None:
             self._snapshot.step()
         elif self._bytes_since_snapshot > self._snapshot_bytes:

@@ -40,10 +40,13 @@ class Upkeep:
     def busy(self) -> bool:
         return self._maintaining or self._moving
 
-    def step(self, bound: Lsn) -> None:
-        """Begins what makes sense now. Only blocks up to `bound` are moved: later ones may never have been."""
+    def step(self, bound: Lsn, safe_lsn: Lsn | None = None) -> None:
+        """Begins what makes sense now. Only blocks up to `bound` are moved: later ones may never have been.
+
+        `safe_lsn` as in `Journal.maintenance`.
+        """
         journal = self._owner.journal
-        if not self._maintaining and (job := journal.maintenance()) is not None:
+        if not self._maintaining and (job := journal.maintenance(safe_lsn)) is not None:
             self._maintaining = True
             segment_bytes = self._segment_bytes
             self._workers.upkeep(lambda: run_maintenance(self._files, job, segment_bytes), self._maintained)
