@@ -9,6 +9,7 @@ from tocsin.journal.snapshot import snapshot_lsns
 from tocsin.message_manager.state_hash import state_hash
 from tocsin.model.destination import parse_destination
 from tocsin.replication.roles import Role
+from tocsin.testing.disk import SimulatedDisk
 
 
 def level(stage: Stage) -> bool:
@@ -203,6 +204,57 @@ def test_a_primary_that_lost_its_role_begins_anew_from_its_snapshot() -> None:
     assert [int(body.split()[0]) for body in found] == [*range(6, 35)]
 
 
+def test_a_member_that_is_too_far_behind_is_filled_and_joins() -> None:
+    stage = Stage(snapshot_bytes=8 * 1024, segment_bytes=16 * 1024)
+    orders = opened(stage)
+    client = stage.client
+    publish_many(stage, orders, 1, 30)
+    client.open_consumer()
+    client.settle((0, 5))
+    old = stage.primary()
+    stage.cut_off = {old.node, CM}
+    client.send(publish(orders, "never", first=31))
+    client.settle((5, 30), number=2)
+    stage.cut_off = {old.node}
+    stage.elect()
+    stage.advance(1.0)
+    client.open_producer()
+    publish_many(stage, orders, 31, 60)
+    new = stage.primary()
+    assert new.member._log.base_lsn > old.member._log.last_lsn
+    stage.cut_off = set()
+    stage.advance(6.0)
+    assert old.member.role is Role.FOLLOWER and stage.in_sync() == [1, 2]
+    assert level(stage)
+    publish_many(stage, orders, 91, 5)
+    new.crash()
+    assert stage.elect() is old
+    stage.advance(6.0)
+    client.open_consumer(session=b"t" * 16)
+    stage.advance(0.5)
+    assert [int(body.split()[0]) for body in bodies(client.replies)] == [*range(6, 96)]
+
+
+def test_a_member_with_a_new_disk_is_filled() -> None:
+    stage = Stage(3, 0, snapshot_bytes=8 * 1024, segment_bytes=16 * 1024)
+    orders = opened(stage)
+    publish_many(stage, orders, 1, 60)
+    lost = stage.backup()
+    lost.crash()
+    lost.disk = SimulatedDisk()
+    lost.start()
+    stage.advance(8.0)
+    assert stage.in_sync() == [1, 2, 3] and level(stage)
+    for seat in stage.seats.values():
+        seat.crash()
+        seat.start()
+    stage.elect()
+    stage.advance(6.0)
+    stage.client.open_consumer()
+    stage.advance(0.5)
+    assert len(bodies(stage.client.replies)) == 60
+
+
 def test_cold_messages_are_read_from_the_disk_of_whoever_serves() -> None:
     stage = Stage(cache_bytes=1, segment_bytes=16 * 1024)
     orders = opened(stage)
@@ -307,3 +359,33 @@ def test_deliveries_wait_until_all_client_managers_have_said_what_they_hold() ->
     stage.primary().member.node_gone(41, 1)
     stage.settle()
     assert bodies(client.replies) == ["a"]
+
+
+def test_what_comes_before_a_new_primary_serves_is_kept() -> None:
+    stage = Stage()
+    opened(stage)
+    stage.advance(2.0)
+    backup = stage.backup()
+    backup.workers.slow = True
+    stage.primary().crash()
+    while backup.member.role is not Role.PRIMARY:
+        stage.advance(0.02)
+    stage.advance(0.3)
+    assert backup.member.serving is None and stage.client.primary == backup.node
+    assert stage.client.send(OpenConsumer(9, b"t" * 16, 1, parse_destination("queue:orders"), b"c" * 16, None)) == []
+    backup.workers.slow = False
+    backup.workers.catch_up()
+    stage.advance(1.0)
+    assert answer(stage.client.replies) == {} and stage.client.unlinked == []
+
+
+def test_a_clean_stop_leaves_a_snapshot() -> None:
+    stage = Stage(1, 0, copies=1)
+    orders = opened(stage)
+    stage.client.publish(orders, "a", "b")
+    stage.client.open_consumer(messages=1)
+    host = stage.primary().member
+    host.prepare_to_stop()
+    stage.settle()
+    assert host.idle and snapshot_lsns(stage.primary().disk) != []
+    host.close()

@@ -219,6 +219,8 @@ HAND_OVER_SECONDS = 5.0
 """How long a primary that gives its role away waits for a backup to have everything and take it."""
 UNLINKED_SECONDS = 0.1
 """How often one client manager is told at most that its link is broken."""
+LINK_MESSAGES_EARLY_MAX = 256
+"""Messages of client managers that come before a new primary serves."""
 LINK_MESSAGES_WAITING_MAX = 16_384
 LINK_BYTES_WAITING_MAX = 256 * MIB
 """Messages of client managers that wait for a primary's lease, its journal or its message manager."""

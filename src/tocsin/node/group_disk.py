@@ -11,11 +11,14 @@ from tocsin.node.group_log import HostedLog
 from tocsin.node.group_snapshots import GroupSnapshots
 from tocsin.node.group_store import GroupStore, StoreSettings
 from tocsin.node.standby import Standby
+from tocsin.node.transfer import Transfer
 from tocsin.node.workers import Workers
+from tocsin.replication.events import InstallSnapshot, SnapshotInstalled, SnapshotRefused
 from tocsin.replication.journal_log import LogDone
 from tocsin.replication.log import Entry
 
 Entries = tuple[Entry, ...] | None
+Installed = SnapshotInstalled | SnapshotRefused
 
 
 class Owner(Protocol):
@@ -41,6 +44,8 @@ class GroupDisk:
         self.store = GroupStore(opening, now)
         log.replace(self.store.opened.log, self.store.journal)
         self._due = True
+        self._install: Callable[[], None] | None = None
+        """A snapshot of another member waits until nobody uses the files."""
         self._closed = False
         """The files are being replaced: nobody may use them."""
 
@@ -55,6 +60,11 @@ class GroupDisk:
             self._opening.files, self.store, self.log, self._workers, self._snapshot_bytes,
             lambda: owner.stands_at, lambda: owner.committed, self.progress,
         )  # fmt: skip
+        self.transfer = transfer = Transfer(
+            self._opening.files, self._workers, self.store.journal, self.store.opened.recovered.identity,
+            self.store.streams, self._opening.segment_bytes, self._snapshots.take, lambda: self.log.base_lsn,
+        )  # fmt: skip
+        self._snapshots.keep_behind = lambda: transfer.keep_behind
 
     def progress(self) -> None:
         self._due = True
@@ -121,7 +131,8 @@ class GroupDisk:
     def step(self, *, stateful: bool) -> None:
         """Begins what makes sense now. Without a state nobody knows what is needed."""
         store, manager = self.store, self.store.manager
-        if self._closed:
+        if self._install is not None:
+            self._close_when_idle()
             return
         for read in manager.take_reads():
             store.reads.begin(read)
@@ -132,9 +143,10 @@ class GroupDisk:
             store.upkeep.step(Lsn(min(self._owner.committed, self._owner.stands_at)))
             self._snapshots.step(manager.directory)
 
-    def tick(self) -> None:
+    def tick(self, now: float) -> None:
         """Now and then: look whether anything is to be kept up."""
         self._due = True
+        self.transfer.tick(now)
 
     def snapshot(self) -> None:
         """Takes one soon, for instance before a stop, so that the next start is quick."""
@@ -143,6 +155,37 @@ class GroupDisk:
     @property
     def snapshotting(self) -> bool:
         return self._snapshots.running
+
+    # ---- the snapshot of another member
+
+    def install(self, effect: InstallSnapshot, now: float, done: Callable[[Installed, Standby], None]) -> None:
+        """Replaces everything by the chunks that were staged. `done` gets how it went, and the state there is now."""
+        self._snapshots.abandon()
+
+        def begin() -> None:
+            self.transfer.install(effect, lambda result: self._reopen(now, lambda standby: done(result, standby)))
+
+        self._install = begin
+        self.progress()
+
+    def _close_when_idle(self) -> None:
+        store, begin = self.store, self._install
+        if self._closed or begin is None or self.log.busy or self._snapshots.running or store.upkeep.busy:
+            return
+        self._closed = True
+        self._workers.read(
+            store.reader.close, lambda _: self._workers.sync(store.opened.work.close, lambda _: begin())
+        )  # fmt: skip
+
+    def _reopen(self, now: float, done: Callable[[Standby], None]) -> None:
+        def opened(store: GroupStore) -> None:
+            self.store, self._install, self._closed = store, None, False
+            self.log.replace(store.opened.log, store.journal)
+            self._begin_work()
+            done(store.standby)
+            self.progress()
+
+        self._workers.upkeep(lambda: GroupStore(self._opening, now), opened)
 
     def close(self) -> None:
         self.store.close()

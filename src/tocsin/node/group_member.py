@@ -21,9 +21,9 @@ from tocsin.cluster.register_events import Received, Send
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.model.errors import ProtocolError
-from tocsin.model.limits import GROUP_STATUS_SECONDS, HAND_OVER_SECONDS, SNAPSHOT_EVERY_BYTES
+from tocsin.model.limits import GROUP_STATUS_SECONDS, HAND_OVER_SECONDS, LINK_MESSAGES_EARLY_MAX, SNAPSHOT_EVERY_BYTES
 from tocsin.node.following import Following
-from tocsin.node.group_disk import Entries, GroupDisk
+from tocsin.node.group_disk import Entries, GroupDisk, Installed
 from tocsin.node.group_journal import GroupJournal, References
 from tocsin.node.group_log import HostedLog
 from tocsin.node.group_primary import ServingPrimary, reference_to
@@ -41,11 +41,14 @@ from tocsin.replication.events import (
     Effect,
     Event,
     HandOver,
+    InstallSnapshot,
     LogProgress,
     LogRead,
     Propose,
     ReadLog,
+    ReadSnapshot,
     RoleChanged,
+    StageChunk,
     Tick,
 )
 from tocsin.replication.member import Member
@@ -93,6 +96,7 @@ class GroupMember:
         self.malformed = 0
         self._held_back = False
         self._hand_over_until = float("-inf")
+        self._early: list[tuple[int, int, Commands, int]] = []
         self._workers: Workers | None = None
         self._own: deque[GroupMessage] = deque()
         self._out: list[Outgoing] = []
@@ -220,10 +224,15 @@ class GroupMember:
         self._handle(Received(sender, message))
 
     def _commanded(self, sender: int, boot: int, message: Commands, size: int) -> None:
-        """Every member keeps the payloads, so that the primary only has to name them; it alone listens to the rest."""
+        """Every member keeps the payloads, so that the primary only has to name them; it alone listens to the rest. A
+        primary that does not serve yet keeps a little: what it must leave out breaks a link, which is told later.
+        """
         if self.serving is not None:
             self.serving.commanded(sender, boot, message, size, self._clock.now())
-        elif self.member.primary is None:
+        elif self.member.primary is not None:
+            if len(self._early) < LINK_MESSAGES_EARLY_MAX:
+                self._early.append((sender, boot, message, size))
+        else:
             for command in message.commands:
                 if isinstance(command, Publish):
                     self._handle(DataArrived(reference_to(command), command.block.data))
@@ -257,9 +266,23 @@ class GroupMember:
         """
         if self.serving is None or len(self.in_sync) < 2:
             return False
+        self.serving.manager.settle_reserves()
         self._hand_over_until = self._clock.now() + HAND_OVER_SECONDS
         self._wake()
         return True
+
+    def prepare_to_stop(self) -> None:
+        """Notes what was delivered, so that nothing else is called redelivered, and takes a snapshot: the next start is
+        quick. Go on pumping until `idle`.
+        """
+        if self.serving is not None:
+            self.serving.manager.settle_reserves()
+        self._disk.snapshot()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is on its way to the disk."""
+        return not self._log.busy and not self._disk.snapshotting
 
     @property
     def handing_over(self) -> bool:
@@ -267,7 +290,7 @@ class GroupMember:
 
     def tick(self) -> None:
         now = self._clock.now()
-        self._disk.tick()
+        self._disk.tick(now)
         if now >= self.member.next_deadline():
             self._handle(Tick())
         if self.serving is not None and self.member.may_deliver(now):
@@ -311,8 +334,24 @@ class GroupMember:
                 self._role_changed(effect)
             case ReadLog():
                 self._read_log(effect)
+            case ReadSnapshot():
+                self._disk.transfer.read_snapshot(effect, self._handle_later)
+            case StageChunk():
+                self._disk.transfer.stage(effect, self._handle_later)
+            case InstallSnapshot():
+                self._following = None
+                self._disk.install(effect, self._clock.now(), self._installed)
             case Alarm():
                 self.alarm = effect.text
+
+    def _handle_later(self, event: Event) -> None:
+        """The disk has an answer."""
+        self._handle(event)
+        self._wake()
+
+    def _installed(self, event: Installed, standby: Standby) -> None:
+        self._follow_from(standby)
+        self._handle_later(event)
 
     def _committed(self, effect: Committed) -> None:
         serving = self.serving
@@ -329,6 +368,7 @@ class GroupMember:
         return journal
 
     def _role_changed(self, effect: RoleChanged) -> None:
+        self._early = []
         if effect.role is Role.PRIMARY:
             self._serve_behind = self._log.last_lsn
         elif self.serving is not None:
@@ -394,8 +434,7 @@ class GroupMember:
             if entries is None:
                 self._read_log(effect)
                 return
-            self._handle(LogRead(effect.request, entries))
-            self._wake()
+            self._handle_later(LogRead(effect.request, entries))
 
         self._disk.read(effect.first, effect.last, done)
 
@@ -417,6 +456,9 @@ class GroupMember:
         self._log.forget_all()
         expected = {node for node in self._client_managers if node in self._up or node == self.node}
         self.serving = ServingPrimary(self.group, primary.epoch, manager, self._references, expected, now)
+        early, self._early = self._early, []
+        for message in early:
+            self.serving.commanded(*message, now)
 
     def _throw_state_away(self) -> None:
         """The message manager may have applied what never commits."""
