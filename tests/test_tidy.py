@@ -37,7 +37,6 @@ USED_FROM_OUTSIDE = ("tocsin.testing", "tocsin.spark", "tocsin.console")
 # Built before the part that will use them. An entry goes as soon as something imports its module.
 NOT_YET_USED: set[str] = {
     "tocsin.message_manager.state_hash",
-    "tocsin.node.transfer",
 }
 
 # Folders of tests that follow a question across modules instead of mirroring one package.
