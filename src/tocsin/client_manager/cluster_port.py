@@ -10,15 +10,17 @@ from collections.abc import Mapping
 
 from tocsin.bus.membership import MemberState
 from tocsin.client_manager.cluster_status import ClusterStatus
+from tocsin.client_manager.dead_letters import DeadLetters
 from tocsin.client_manager.group_link import GroupLink, LinkPhase, Outgoing
 from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.machine import ClientManager, Settings
 from tocsin.client_manager.routing import ClientSide, Router
-from tocsin.cluster.commands import Administer
+from tocsin.cluster.commands import Administer, ConsumerKey, Reply
 from tocsin.cluster.envelope import GroupStatus, MemberRole, NameChanged, Replies, Unlinked
 from tocsin.cluster.register_messages import Heartbeat
 from tocsin.cluster.slots import SlotTable
 from tocsin.model.limits import CONNECTIONS_PER_KEEP
+from tocsin.model.ranges import Range
 from tocsin.replication.gate import EpochGate
 
 GroupNews = Heartbeat | Replies | Unlinked | GroupStatus | NameChanged
@@ -36,15 +38,27 @@ class ClusterClients:
         self._now = 0.0
         self._gate = EpochGate()
         self._links = {group: GroupLink(group, self._gate) for group in sorted(groups)}
+        several = len(self._links) > 1
+        answer, gone = self._answer, self._gone
         side = ClientSide(
-            lambda reply: self.clients.answered(reply, self._now),
-            lambda key, ranges: self.clients.gone(key, ranges, self._now),
+            (lambda reply: self._dead_letters.answered(reply)) if several else answer,
+            (lambda key, ranges: self._dead_letters.gone(key, ranges)) if several else gone,
             self.clients.moved,
             self.clients.evict,
         )
         self._router = Router(self._links, slots, self.clients.next_request, side)
+        self._dead_letters = DeadLetters(
+            tuple(self._links), self._router.route, self._router.ask, self.clients.next_request, answer, gone
+        )
+        self._route = self._dead_letters.route if several else self._router.route
         self._status = ClusterStatus(identities.node, self._links, names or {})
         self.clients.status = self._status.fields
+
+    def _answer(self, reply: Reply) -> None:
+        self.clients.answered(reply, self._now)
+
+    def _gone(self, key: ConsumerKey, ranges: list[Range]) -> None:
+        self.clients.gone(key, ranges, self._now)
 
     # ---- what the bus says
 
@@ -116,7 +130,7 @@ class ClusterClients:
         """Moves what clients asked for to the groups, and begins links that are due."""
         self._now = now
         for command in self.clients.take_commands():
-            self._router.route(command)
+            self._route(command)
         for link in self._links.values():
             if link.is_due(now):
                 self._begin(link)

@@ -37,8 +37,15 @@ class DestinationRequests:
         self._ask = ask
         self._answer = answer
 
-    def start(self, command: Placeable, address: Destination, creates: bool, placed: Placed, done: Done) -> None:
-        self._locate(_Attempt(command, address, creates, placed, done))
+    def start(
+        self, command: Placeable, address: Destination, creates: bool, placed: Placed, done: Done, at: int = 0
+    ) -> None:
+        """`at` is the group, where that is known."""
+        attempt = _Attempt(command, address, creates, placed, done)
+        if at:
+            self._located(attempt, Place(at, 0))
+        else:
+            self._locate(attempt)
 
     def administer(self, command: Administer) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocsin.cluster.commands import Administer, Answer, Failed
@@ -11,7 +11,7 @@ from tocsin.model.limits import PAGE_ITEMS_MAX
 
 Replies = list[Answer | Failed]
 
-_SUMS = (
+_COUNTS = (
     "messages", "bytes", "delayed", "consumers", "in_flight", "published", "delivered", "acknowledged", "expired",
     "dead",
 )  # fmt: skip
@@ -32,7 +32,7 @@ def merge_pages(command: Administer, replies: Replies) -> Answer | Failed:
     for page in pages:
         for entry in page["destinations"]:
             known = named.get(entry["name"])
-            named[entry["name"]] = entry if known is None else _together(known, entry)
+            named[entry["name"]] = entry if known is None else merge_counts((known, entry))
     wish = command.fields.get("limit")
     limit = min(max(1, wish), PAGE_ITEMS_MAX) if isinstance(wish, int) else PAGE_ITEMS_MAX
     names = sorted(named)
@@ -40,10 +40,12 @@ def merge_pages(command: Administer, replies: Replies) -> Answer | Failed:
     return Answer(0, {"destinations": [named[name] for name in names[:limit]], "more": more})
 
 
-def _together(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Each group has its own dead message queue; a list shows one with the messages of all."""
-    sums = {name: one[name] + other[name] for name in _SUMS if name in one and name in other}
-    return one | sums
+def merge_counts(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Each group has its own dead message queue; clients see one with the messages of all."""
+    merged = dict(found[0])
+    for fields in found[1:]:
+        merged |= {name: merged[name] + fields[name] for name in _COUNTS if name in merged and name in fields}
+    return merged
 
 
 def merge_deletions(command: Administer, replies: Replies) -> Answer | Failed:

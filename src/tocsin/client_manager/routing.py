@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tocsin.client_manager.dead_letters import group_of_part
 from tocsin.client_manager.destination_requests import DestinationRequests
 from tocsin.client_manager.group_link import GroupLink
 from tocsin.client_manager.merging import MERGES, merge_ended
@@ -37,6 +38,7 @@ from tocsin.cluster.commands import (
     Stored,
 )  # fmt: skip
 from tocsin.cluster.slots import SlotTable
+from tocsin.model.destination import DEAD_MESSAGES
 from tocsin.model.errors import IllegalState, InvalidDestination, StaleName, TocsinError
 from tocsin.model.identity import DestinationId
 from tocsin.model.ranges import Range
@@ -71,13 +73,13 @@ class Router:
         self._repeated: dict[int, dict[int, Done]] = {group: {} for group in links}
         self._book = Book()
         self._pending = Pending(self._send)
-        self.places = Places(slots, self._groups, self._ask)
-        self._destinations = DestinationRequests(self.places, self._pending, self._ask, self._answer)
+        self.places = Places(slots, self._groups, self.ask)
+        self._destinations = DestinationRequests(self.places, self._pending, self.ask, self._answer)
 
     def _send(self, group: int, command: Command) -> bool:
         return self._links[group].send(command)
 
-    def _ask(self, group: int, operation: str, fields: dict[str, Any], done: Callable[[Answer | Failed], None]) -> None:
+    def ask(self, group: int, operation: str, fields: dict[str, Any], done: Callable[[Answer | Failed], None]) -> None:
         """A request of our own."""
         self._pending.ask(group, Administer(self._next_request(), operation, fields), done)
 
@@ -176,7 +178,8 @@ class Router:
                     self._send(consumer.group, PauseSession(session.id, session.epoch))
             self._answer(reply)
 
-        self._destinations.start(command, command.destination, command.mode != "replay", placed, done)
+        at = group_of_part(number, self._groups) if command.destination.name == DEAD_MESSAGES else 0
+        self._destinations.start(command, command.destination, command.mode != "replay", placed, done, at)
 
     def _close_producer(self, command: CloseProducer) -> None:
         session = self._book.sessions.get(command.session)
