@@ -217,7 +217,10 @@ def test_another_cluster_file_is_noticed_until_its_node_is_gone() -> None:
     on.comes(encode_hello(DIGEST), to_node(GROUP, FIRST), SECOND)
     assert not on.node.others_digests
     on.comes(encode_hello(OTHER_DIGEST), to_node(GROUP, FIRST), SECOND)
-    assert on.node.others_digests == {SECOND: OTHER_DIGEST}
+    assert (on.node.others_digests, on.node.is_outvoted) == ({SECOND: OTHER_DIGEST}, True)
+    on.up(OTHER_CM)
+    on.comes(encode_hello(DIGEST), to_node(GROUP, FIRST), OTHER_CM)
+    assert (len(on.node.others_digests), on.node.is_outvoted) == (1, False)
     on.down(SECOND)
     assert not on.node.others_digests
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+from tests.node.cluster_drafts import write
 from tests.system.clusters import ClusterProcesses
 from tests.system.load import Load, check
+from tests.system.processes import PATIENCE, free_port, run_command, until
 
 import tocsin
+from tocsin.node.cluster_secret import fingerprint, new_secret, write_secret
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster"
 
 
 def test_either_client_manager_reaches_everything(tmp_path: Path) -> None:
@@ -22,7 +30,8 @@ def test_either_client_manager_reaches_everything(tmp_path: Path) -> None:
                 assert message is not None and message.body == f"to {name}"
             listed = {each.name for each in connection.destinations()}
         assert set(names) <= listed
-        assert all(group["destinations"] for group in cluster.wait_for(lambda s: s["well"], "all is well")["groups"])
+        seen = cluster.command("status")
+        assert seen["well"] and all(group["destinations"] for group in seen["groups"])
         assert cluster.command("down") == {"stopped": cluster.directory.names, "killed": []}
         cluster.check_logs()
 
@@ -47,3 +56,118 @@ def test_a_primary_dies_under_load_and_nothing_is_lost(tmp_path: Path) -> None:
         assert group["primary"] != primary and set(group["in_sync"]) == {"mm-1a", "mm-1b"}
         assert len(cluster.command("down")["stopped"]) == 4
         cluster.check_logs()
+
+
+def test_a_client_manager_dies_and_its_clients_go_on_at_another(tmp_path: Path) -> None:
+    with ClusterProcesses(tmp_path / "cluster", "--groups", "1") as cluster:
+        load = Load(cluster.url)
+        with load.running() as ledger:
+            ledger.wait_for(lambda: ledger.confirmations > 500 and len(ledger.acknowledged) > 100, "there is load")
+            ledger.killed()
+            cluster.command("kill", "cm-1")
+            already = ledger.confirmations
+            ledger.wait_for(lambda: ledger.confirmations > already + 500, "it goes on")
+            cluster.command("start", "cm-1")
+            cluster.wait_for(lambda seen: seen["well"], "all is well")
+            load.finish()
+        check(ledger)
+        cluster.check_logs()
+
+
+def test_a_drained_node_hands_over_and_its_clients_notice_nothing(tmp_path: Path) -> None:
+    with ClusterProcesses(tmp_path / "cluster", "--groups", "1") as cluster:
+        load = Load(cluster.url)
+        with load.running() as ledger:
+            ledger.wait_for(lambda: ledger.confirmations > 500 and len(ledger.acknowledged) > 100, "there is load")
+            primary = cluster.group()["primary"]
+            ledger.killed()
+            for name in (primary, "cm-1"):
+                assert cluster.command("drain", name) == {"node": name, "state": "stopped"}
+                cluster.command("start", name)
+                cluster.wait_for(lambda seen: seen["well"], "all is well")
+            load.finish()
+        check(ledger)
+        assert cluster.group()["primary"] is not None
+        cluster.check_logs()
+
+
+def test_nodes_that_are_everything_at_once(tmp_path: Path) -> None:
+    """Three machines, each a client manager and a member of three groups: any one may die."""
+    draft = local_draft(tmp_path, EXAMPLES / "three-hosts.toml")
+    with ClusterProcesses(tmp_path / "cluster", "--config", str(draft)) as cluster:
+        with tocsin.connect(cluster.url) as connection, connection.session() as session:
+            producers = [session.producer(session.queue(f"queue-{number}")) for number in range(6)]
+            for round_number in range(3):
+                for producer in producers:
+                    producer.send(f"round {round_number}")
+                if round_number == 1:
+                    cluster.command("kill", "two")
+            for number in range(6):
+                consumer = session.consumer(session.queue(f"queue-{number}"))
+                assert [body_of(consumer) for _ in range(3)] == ["round 0", "round 1", "round 2"]
+        cluster.command("start", "two")
+        cluster.wait_for(lambda seen: seen["well"], "all is well")
+        cluster.check_logs()
+
+
+def body_of(consumer: tocsin.Consumer) -> object:
+    message = consumer.receive(timeout=20)
+    assert message is not None
+    return message.body
+
+
+def local_draft(folder: Path, example: Path) -> Path:
+    """An example with all its machines on this one."""
+    hosts = {f"10.0.0.{last}": number for number, last in enumerate((10, 11, 12, 13))}
+    lines = []
+    for line in example.read_text().splitlines():
+        for host, number in hosts.items():
+            if line.startswith("addresses") and host in line:
+                line = f'addresses = {{ lan = "127.0.0.1" }}\nbus_port = {free_port() + number}'
+            elif line.startswith("client") and host in line:
+                line = f'client = "127.0.0.1:{free_port()}"'
+        lines.append(line.replace("239.200", "239.211").replace("mtu = 9000", "mtu = 65536"))
+    return write(folder, "\n".join(lines), "draft.toml")
+
+
+def test_a_node_with_another_cluster_file_stops_and_one_with_another_secret_says_that_it_is_alone(
+    tmp_path: Path,
+) -> None:
+    with ClusterProcesses(tmp_path / "cluster", "--groups", "1", "--client-managers", "1") as cluster:
+        cluster.command("kill", "mm-1b")
+        folder, shared = cluster.folder / "nodes" / "mm-1b", (cluster.folder / "cluster.toml").read_text()
+        write(folder, shared.replace('profile = "default"', 'profile = "fast"'), "other.toml")
+        own = (folder / "node.toml").read_text()
+        stray = write(folder, own.replace("../../cluster.toml", "other.toml"), "stray.toml")
+        done = run_command("node", "--config", str(stray))
+        assert done.returncode == 1
+        assert "runs with another cluster file" in done.stderr.decode()
+        secret = new_secret()
+        write_secret(folder / "secret", secret)
+        mark = cluster.directory.config.secret_fingerprint
+        write(folder, shared.replace(mark, fingerprint(secret)), "other.toml")
+        write(folder, own.replace("../../cluster.toml", "other.toml").replace("../../secret", "secret"), "node.toml")
+        cluster.command("start", "mm-1b")
+        until(lambda: "not sealed with this cluster's secret" in (folder / "log").read_text(), "it says so")
+        cluster.wait_for(lambda seen: any(node["forged"] for node in seen["nodes"][:2]), "the others count it, too")
+        assert cluster.group()["primary"] == "mm-1a"
+
+
+def test_up_in_a_terminal_stops_its_nodes_when_it_is_interrupted(tmp_path: Path) -> None:
+    cluster = ClusterProcesses(tmp_path / "cluster", "--groups", "1", "--members", "1", "--client-managers", "1")
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-m", "tocsin.cli.main", "cluster", "up", "-C", str(cluster.folder)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as running:
+            try:
+                assert running.stdout is not None
+                assert running.stdout.readline().startswith(b"group\tgroup-1\twell\tmm-1a")
+                running.send_signal(signal.SIGINT)
+                assert running.wait(PATIENCE) == 0
+            finally:
+                running.kill()
+        assert {node["state"] for node in cluster.status()["nodes"]} == {"stopped"}
+    finally:
+        cluster.kill_all()

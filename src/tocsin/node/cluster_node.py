@@ -82,8 +82,8 @@ class ClusterNode:
         self._counted: dict[int, frozenset[int]] = {}
         self._held_back: dict[int, bool] = dict.fromkeys(members, False)
         self._local: deque[tuple[Address, Bytes]] = deque()
-        self.others_digests: dict[int, str] = {}
-        """Nodes that run with another cluster file."""
+        self.digests: dict[int, str] = {}
+        """Of the cluster files of those that are there."""
         self.malformed = 0
         for group, part in groups.items():
             bus.join(group, listens=part.listens, speaks=part.speaks, datagram_bytes=part.datagram_bytes)
@@ -126,10 +126,7 @@ class ClusterNode:
         except ProtocolError:
             self.malformed += 1
             return
-        if digest != self._digest:
-            self.others_digests[sender] = digest
-        else:
-            self.others_digests.pop(sender, None)
+        self.digests[sender] = digest
 
     def _to_clients(self, group: int, sender: int, boot: int, payload: Buffer) -> None:
         if self.clients is None:
@@ -167,7 +164,7 @@ class ClusterNode:
         elif event.state is MemberState.DOWN:
             self._up[group].pop(node, None)
             self._outbox.node_gone(group, node)
-            self.others_digests.pop(node, None)
+            self.digests.pop(node, None)
             if group in self.members:
                 self.members[group].node_gone(node, event.boot)
         if self.clients is not None:
@@ -183,6 +180,16 @@ class ClusterNode:
             self.members[group].lost_sync(event.sender)
         if self.clients is not None and event.address.way is Way.NODE:
             self.clients.lost_sync(group, event.sender, self._clock.now())
+
+    @property
+    def others_digests(self) -> dict[int, str]:
+        """Nodes that run with another cluster file."""
+        return {node: digest for node, digest in self.digests.items() if digest != self._digest}
+
+    @property
+    def is_outvoted(self) -> bool:
+        """Of all that are there, this node included, half or more run with other cluster files."""
+        return 2 * len(self.others_digests) > len(self.digests)
 
     @property
     def hears_anybody(self) -> bool:

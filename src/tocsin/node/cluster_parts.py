@@ -101,8 +101,9 @@ def _open_member(config: NodeConfig, group: Group, boot: int, clock: Clock) -> G
         clock,
         SystemRandom(),
         random.SystemRandom().random,
-        ManagerSettings(server.lease_s, server.cache_bytes, defaults),
+        ManagerSettings(server.lease_s, server.cache_bytes, defaults, server.session_grace_s, len(group.members)),
         server.segment_bytes,
+        client_managers=tuple(node.number for node in config.cluster.client_managers),
     )
 
 

@@ -35,8 +35,9 @@ _TICK_SLACK_SECONDS = 0.001
 _STATUS_SECONDS = 0.5
 _GOODBYE_SECONDS = 5.0
 _POLL_SECONDS = 0.005
-_START_SECONDS = 5.0
-"""In this time after its start a node refuses to run with another cluster file than the others; later it complains."""
+_MEETING_SECONDS = 2.0
+_START_SECONDS = 10.0
+"""Between these a node that has started with another cluster file than most of the others stops; later it complains."""
 _ALONE_SECONDS = 3.0
 
 
@@ -296,7 +297,7 @@ class ClusterService:
                 f"{cluster.name_of(number)} runs with another cluster file (digest {digest}, here {cluster.digest});"
                 " it must be the same on all nodes. Copy one of them to the others and start again."
             )
-            if age < _START_SECONDS:
+            if self.node.is_outvoted and _MEETING_SECONDS < age < _START_SECONDS:
                 self._give_up(ConfigError(text))
             else:
                 self._complain(text)
