@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -171,3 +172,21 @@ def test_up_in_a_terminal_stops_its_nodes_when_it_is_interrupted(tmp_path: Path)
         assert {node["state"] for node in cluster.status()["nodes"]} == {"stopped"}
     finally:
         cluster.kill_all()
+
+
+def test_a_lost_disk_is_filled_by_the_others(tmp_path: Path) -> None:
+    """Of the primary, which comes back as a new replica; then the one that filled it may die."""
+    with ClusterProcesses(tmp_path / "cluster", "--groups", "1", "--client-managers", "1") as cluster:
+        with tocsin.connect(cluster.url) as connection, connection.session() as session:
+            producer = session.producer(session.queue("orders"))
+            producer.send_many([f"order {number}" for number in range(300)])
+            cluster.command("kill", "mm-1a")
+            producer.send_many([f"order {number}" for number in range(300, 600)])
+            shutil.rmtree(cluster.folder / "nodes" / "mm-1a" / "data")
+            cluster.command("start", "mm-1a")
+            cluster.wait_for(lambda seen: seen["well"], "the new disk is in sync")
+            cluster.command("kill", "mm-1b")
+            consumer = session.consumer(session.queue("orders"))
+            assert [body_of(consumer) for _ in range(600)] == [f"order {number}" for number in range(600)]
+        assert cluster.group()["primary"] == "mm-1a"
+        cluster.check_logs()

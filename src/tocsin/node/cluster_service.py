@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from tocsin.bus.events import Event
@@ -21,6 +21,7 @@ from tocsin.node.node_config import NodeConfig
 from tocsin.node.service import joined
 from tocsin.node.status_file import remove_status, write_status
 from tocsin.node.threads import ThreadWorkers
+from tocsin.replication.roles import Role
 from tocsin.runtime.aead import AesGcm
 from tocsin.runtime.bus_loop import BusLoop
 from tocsin.runtime.datagrams import Transport
@@ -34,6 +35,8 @@ _TICK_SECONDS = 0.1
 _TICK_SLACK_SECONDS = 0.001
 _STATUS_SECONDS = 0.5
 _GOODBYE_SECONDS = 5.0
+_HAND_OVER_SECONDS = 3.0
+_DISK_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 _MEETING_SECONDS = 2.0
 _START_SECONDS = 10.0
@@ -139,6 +142,8 @@ class ClusterService:
         assert self.failed is not None
         if not self.failed.done():
             await self._say_goodbye()
+            await self._hand_over()
+            await self._finish_disk_work()
             self._leave()
         self._close()
         await self._loop.shutdown_default_executor()
@@ -155,7 +160,20 @@ class ClusterService:
         await self._wait_until(lambda: not len(tcp), _GOODBYE_SECONDS)
         tcp.abort_all()
 
-    async def _wait_until(self, condition: Any, seconds: float) -> None:
+    async def _hand_over(self) -> None:
+        """Somebody in sync takes each role over, if there is somebody; the group chooses by itself otherwise."""
+        leading = [member for member in self._parts.members.values() if member.hand_over()]
+        self._pump()
+        await self._wait_until(lambda: all(member.role is not Role.PRIMARY for member in leading), _HAND_OVER_SECONDS)
+
+    async def _finish_disk_work(self) -> None:
+        members = self._parts.members.values()
+        for member in members:
+            member.prepare_to_stop()
+        self._pump()
+        await self._wait_until(lambda: all(member.idle for member in members), _DISK_SECONDS)
+
+    async def _wait_until(self, condition: Callable[[], bool], seconds: float) -> None:
         assert self.failed is not None
         deadline = self._loop.time() + seconds
         while not condition() and self._loop.time() < deadline and not self.failed.done():
