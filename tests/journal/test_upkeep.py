@@ -142,3 +142,21 @@ def test_a_segment_shrinks_only_when_the_reason_for_it_is_safe() -> None:
     assert not shrinking(bench, reason - 1), "written, but not safe from a power failure"
     assert shrinking(bench, reason)
     assert isinstance(bench.journal.maintenance(), DropSegment)
+
+
+def test_what_both_snapshots_need_stays_where_state_is_taken_from_them_alone() -> None:
+    bench = Bench(SimulatedDisk())
+    lsns = [lsn for number in range(40) for lsn in bench.commit(b"%d" % number * 300)]
+    bench.journal.retain_many(lsns)
+    bench.journal.reopen_at_snapshot()
+    take_snapshot(bench, 39)
+    take_snapshot(bench, 40)
+    (reason,) = bench.commit(b"acknowledged", live=False)
+    bench.journal.release_range(lsns[0], lsns[20])
+    assert not shrinking(bench)
+    bench.commit(b"more", live=False)
+    take_snapshot(bench, reason)
+    assert not shrinking(bench), "the older snapshot does not know yet"
+    assert bench.journal._upkeep.wants_snapshot()
+    take_snapshot(bench, reason + 1)
+    assert shrinking(bench)

@@ -262,6 +262,12 @@ class Journal:
         """There is no room for publishes, and snapshots would bring some back."""
         return self.full and self._upkeep.wants_snapshot()
 
+    def reopen_at_snapshot(self) -> None:
+        """From now on both snapshots must find all that their state needs, also what later records have released."""
+        self._upkeep.reopens_at_snapshot = True
+        for index in self._segments:
+            index.released_at = self._upkeep.newest_snapshot
+
     def hold(self) -> None:
         """Records stay where they are until `let_go`, released or not: somebody copies them."""
         self._upkeep.held = True

@@ -3,7 +3,9 @@
 
 A segment may lose records only when it is sealed and all of it lies at or below the floor: the older of the
 two snapshots that are kept. Above the floor every record is needed for replay, live or not. And why a record was
-released must be safe first: if a power failure took that record back, the released one would be needed again.
+released must be safe first: if a power failure took that record back, the released one would be needed again. Where
+state is taken from a snapshot alone, before the records behind it are known to be committed, the reason must be in the
+snapshot.
 """
 
 from __future__ import annotations
@@ -41,12 +43,13 @@ class Upkeep:
         "_segments",
         "held",
         "liveness_known",
+        "reopens_at_snapshot",
         "reserve_missing",
     )
 
     def __init__(self, segments: list[SegmentIndex], journal_id: bytes) -> None:
         self._segments, self._journal_id = segments, journal_id
-        self.reserve_missing = self.liveness_known = self.held = False
+        self.reserve_missing = self.liveness_known = self.held = self.reopens_at_snapshot = False
         self._floor = self._newest_snapshot = 0
         self._job: MaintenanceJob | None = None
         self._declined: set[tuple[type, int]] = set()
@@ -70,9 +73,13 @@ class Upkeep:
     def wants_snapshot(self) -> bool:
         """Whether room would come back if the floor were higher: a sealed segment above it is mostly dead."""
         return self.liveness_known and any(
-            index.sealed and index.last_lsn > self._floor and 2 * index.live_bytes < index.data_bytes()
+            index.sealed and self._keeps(index) > self._floor and 2 * index.live_bytes < index.data_bytes()
             for index in self._segments[:-1]
         )
+
+    def _keeps(self, index: SegmentIndex) -> int:
+        """The floor must get here before the segment may shrink."""
+        return max(index.last_lsn, index.released_at) if self.reopens_at_snapshot else index.last_lsn
 
     def released(self, index: SegmentIndex, first_lsn: int, last_lsn: int) -> None:
         job = self._job
@@ -107,7 +114,7 @@ class Upkeep:
 
     def _may_shrink(self, index: SegmentIndex, safe_lsn: int) -> bool:
         allowed = self.liveness_known and not self.held and index.sealed
-        return allowed and index.last_lsn <= self._floor and index.released_at <= safe_lsn
+        return allowed and self._keeps(index) <= self._floor and index.released_at <= safe_lsn
 
     def done(self, done: Maintained) -> None:
         job, self._job = self._job, None

@@ -10,6 +10,7 @@ from tocsin.journal.reader import BlockReader, StaleLocation
 from tocsin.journal.snapshot import load_snapshot
 from tocsin.journal.stream import StreamStore
 from tocsin.message_manager.machine import MessageManager, Settings
+from tocsin.model.identity import Lsn
 from tocsin.node.block_reads import BlockReads
 from tocsin.node.group_journal import GroupJournal, has_payload
 from tocsin.node.standby import Standby, apply_up_to
@@ -52,9 +53,21 @@ class GroupStore:
         standby = Standby(settings.make_journal(), settings.manager, snapshot, now)
         log, known = self.opened.log, int(snapshot.highest_lsn()) if snapshot is not None else 0
         apply_up_to(standby, known, lambda first, last: self.opened.work.read(log.plan_read(first, last)), now)
-        live = standby.locate(self.streams)
+        gone = self._gone(standby)
+        live = [lsn for lsn in standby.locate(self.streams) if lsn not in gone]
         self.journal.retain_many([*live, *(lsn for lsn in self.opened.live if lsn > known)])
+        self.journal.reopen_at_snapshot()
         return standby
+
+    def _gone(self, standby: Standby) -> set[int]:
+        """Of retained topics that were deleted behind the snapshot: their files went with them."""
+        return {
+            lsn
+            for state in standby.manager.directory
+            if state.options.retained and not self.streams.end_offset(state.id)
+            for lsn in state.log.lsns
+            if self.journal.locate(Lsn(lsn)) is None
+        }
 
     def attach(self, workers: Workers, progress: Callable[[], None]) -> None:
         self._workers = workers
