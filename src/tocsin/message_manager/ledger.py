@@ -101,8 +101,11 @@ class Ledger:
 
     def clock(self, now: float, wall: float) -> None:
         """Takes the time for all that is decided until the next call; time never goes back."""
-        self.now = max(self.now, now)
-        self.now_ms = max(self.now_ms, int(wall * 1000))
+        if now > self.now:
+            self.now = now
+        now_ms = int(wall * 1000)
+        if now_ms > self.now_ms:
+            self.now_ms = now_ms
 
     def append(self, kind: RecordKind, parts: Sequence[Bytes], live: bool = False) -> int:
         return self.journal.append(kind, parts, live=live)

@@ -87,6 +87,8 @@ class Broker:
         while self.storage.pump():
             self.durable()
             more |= self._turn()
+            if not self.storage.has_jobs:
+                break
         return more or self.clients.has_commands
 
     def _turn(self) -> bool:

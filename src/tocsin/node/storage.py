@@ -115,6 +115,12 @@ class Storage:
             self._upkeep()
         return at_once is not None
 
+    @property
+    def has_jobs(self) -> bool:
+        """Whether another `pump` would find anything to do: an answer that waits for it had better leave first."""
+        ledger, upkeep = self.manager.ledger, self._upkeep_due or self._snapshot is not None
+        return bool(upkeep or ledger.reads or ledger.drops or self._sync_wanted or self.journal.pending_bytes())
+
     def tick(self) -> None:
         """Now and then: look whether anything is to be kept up. Small commits alone give no reason to."""
         self._upkeep_due = True

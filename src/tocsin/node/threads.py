@@ -36,13 +36,10 @@ class QuickDisk:
     def trusts(self, now: float) -> bool:
         return now >= self._distrusted_until
 
-    def timed(self, work: Callable[[], Written], clock: Callable[[], float]) -> Written:
-        before = clock()
-        done = work()
-        now = clock()
-        if now - before > _SLOW_SECONDS:
+    def took(self, began: float, now: float) -> None:
+        """A commit was done at once."""
+        if now - began > _SLOW_SECONDS:
             self._distrusted_until = now + _DISTRUST_SECONDS
-        return done
 
 
 class ThreadWorkers:
@@ -66,12 +63,15 @@ class ThreadWorkers:
         self._keeper: JournalThread[Task, Any] = JournalThread(_run, self._report, name="tocsin-upkeep")
 
     def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
-        if job.bytes <= _AT_ONCE_BYTES and self._quick.trusts(perf_counter()):
+        began = perf_counter()
+        if job.bytes <= _AT_ONCE_BYTES and self._quick.trusts(began):
             try:
-                return self._quick.timed(lambda: self._write(job), perf_counter)
+                written = self._write(job)
             except Exception as error:
                 self._write_failed((job, done), error)
                 return None
+            self._quick.took(began, perf_counter())
+            return written
         self._writer.submit((job, done))
         return None
 

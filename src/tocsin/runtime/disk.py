@@ -15,6 +15,7 @@ from tocsin.model.errors import DataDirectoryInUse, StorageFailed, StorageFull
 from tocsin.runtime.ports import Buffer
 
 _IOV_MAX = 1024
+_FEW_PARTS = 16
 _JOIN_BYTES_MAX = 64 * 1024
 """Runs of small parts up to this size are copied together: cheaper than handing the kernel thousands of
 vectors.
@@ -69,15 +70,18 @@ class DiskFile:
         self._descriptor, self._path = descriptor, path
 
     def write(self, position: int, parts: Sequence[Buffer]) -> None:
-        waiting = list(parts) if len(parts) <= 16 else _gather(parts)
         try:
+            if len(parts) <= _FEW_PARTS:
+                self._write_all(position, parts)
+                return
+            waiting = _gather(parts)
             for first in range(0, len(waiting), _IOV_MAX):
                 position = self._write_all(position, waiting[first : first + _IOV_MAX])
         except OSError as error:
             _fail("write", self._path, error)
 
-    def _write_all(self, position: int, parts: list[Buffer]) -> int:
-        total = sum(len(part) for part in parts)
+    def _write_all(self, position: int, parts: Sequence[Buffer]) -> int:
+        total = sum(map(len, parts))
         written = os.pwritev(self._descriptor, parts, position)
         if written == total:
             return position + total
@@ -103,8 +107,10 @@ class DiskFile:
             return b"".join(pieces)
 
     def sync(self) -> None:
-        with _translated("sync", self._path):
+        try:
             os.fdatasync(self._descriptor)
+        except OSError as error:
+            _fail("sync", self._path, error)
 
     def truncate(self, size: int) -> None:
         with _translated("truncate", self._path):

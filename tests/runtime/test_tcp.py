@@ -1,0 +1,96 @@
+"""What is written to a connection arrives, in order, whether the system takes it at once or bit by bit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tocsin.model.limits import OUTBOUND_BYTES_MAX
+from tocsin.runtime.tcp import TcpServer
+
+PART = bytes(range(256)) * 1024
+PARTS = 64
+HOST = "127.0.0.1"
+WAIT_SECONDS = 10.0
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.here: asyncio.Queue[int] = asyncio.Queue()
+        self.gone: asyncio.Queue[int] = asyncio.Queue()
+
+    def connected(self, connection: int, peer: str) -> None:
+        self.here.put_nowait(connection)
+
+    def received(self, connection: int, data: bytes) -> None:
+        pass
+
+    def disconnected(self, connection: int) -> None:
+        self.gone.put_nowait(connection)
+
+
+async def connect() -> tuple[TcpServer, Recorder, int, asyncio.StreamReader, asyncio.StreamWriter]:
+    events = Recorder()
+    server = TcpServer(events)
+    port = await server.listen(HOST, 0, None)
+    reader, writer = await asyncio.open_connection(HOST, port)
+    return server, events, await events.here.get(), reader, writer
+
+
+async def disconnect(server: TcpServer, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    server.abort_all()
+    await server.stop_listening()
+
+
+def test_small_writes_arrive_in_order() -> None:
+    async def run() -> None:
+        server, _, number, reader, writer = await connect()
+        server.write(number, [b"one "])
+        server.write(number, [b"two ", b"", b"three"])
+        assert await reader.readexactly(13) == b"one two three"
+        await disconnect(server, writer)
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
+
+
+@pytest.mark.parametrize("parts_per_write", [1, 8, 32])
+def test_what_the_system_does_not_take_at_once_follows_in_order(parts_per_write: int) -> None:
+    """Far more than the buffers of a connection hold, and the peer reads only afterwards."""
+
+    async def run() -> None:
+        server, _, number, reader, writer = await connect()
+        for _ in range(PARTS // parts_per_write):
+            server.write(number, [PART] * parts_per_write)
+        assert await reader.readexactly(PARTS * len(PART)) == PART * PARTS
+        server.write(number, [b"the end"])
+        assert await reader.readexactly(7) == b"the end"
+        await disconnect(server, writer)
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
+
+
+def test_a_peer_that_is_gone_is_reported_and_writing_to_it_does_no_harm() -> None:
+    async def run() -> None:
+        server, events, number, _, writer = await connect()
+        writer.transport.abort()
+        for _ in range(20):
+            server.write(number, [b"to nobody"])
+        assert await events.gone.get() == number
+        server.write(number, [b"to nobody"])
+        await disconnect(server, writer)
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
+
+
+def test_a_peer_that_never_reads_is_cut_off() -> None:
+    async def run() -> None:
+        server, events, number, _, writer = await connect()
+        large = bytes(OUTBOUND_BYTES_MAX // 4)
+        for _ in range(8):
+            server.write(number, [large])
+        assert await events.gone.get() == number
+        await disconnect(server, writer)
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
