@@ -258,6 +258,7 @@ GROUPS_MAX = BUS_CHANNELS_MAX
 # Clusters.
 BUS_OUTBOX_MESSAGES_MAX = 16_384
 """What may wait for one address while the bus has no room; whoever makes it is held back long before."""
+REBALANCE_SECONDS = 60.0
 LOCAL_TURNS_MAX = 64
 """How often the parts of one node answer each other before the network has its turn."""
 CLUSTER_NETWORKS_MAX = 16

@@ -37,6 +37,7 @@ cluster_parts    opens what a node is: members of groups, witnesses, a client ma
 cluster_node     the way between those parts and the bus, without sockets
 cluster_service  the same with sockets, threads and timers, on a loop
 cluster_process  the same as a process
+rebalancing      when a primary gives its role back to the member that should lead
 cluster_report   what a node knows of itself
 status_file      the file it says that in
 bus_networks     the sockets of its bus

@@ -18,6 +18,7 @@ from tocsin.node.cluster_node import ClusterNode
 from tocsin.node.cluster_parts import NodeParts, memberships, open_parts
 from tocsin.node.cluster_report import report
 from tocsin.node.node_config import NodeConfig
+from tocsin.node.rebalancing import Rebalancing
 from tocsin.node.service import joined
 from tocsin.node.status_file import remove_status, write_status
 from tocsin.node.threads import ThreadWorkers
@@ -68,6 +69,12 @@ class ClusterService:
         self._scheduled = self._stopping = self._closed = self._congested = False
         self._in_bus_turn = self._writing_status = False
         self._complained: set[str] = set()
+        cluster, own, chance = config.cluster, config.node.number, random.SystemRandom().random
+        self._rebalancing = {
+            group.number: Rebalancing(own, cluster.numbers(group.members), chance)
+            for group in cluster.groups
+            if group.number in self._parts.members
+        }
 
     # ---- life
 
@@ -327,6 +334,9 @@ class ClusterService:
         for group, member in self.node.members.items():
             if member.alarm is not None:
                 self._complain(f"The member of group {group} has stopped: {member.alarm}")
+            leads = member.serving is not None and not self._stopping
+            if self._rebalancing[group].is_due(leads, member.in_sync, self._clock.now()) and member.hand_over():
+                log.info("Group %d is whole again: its preferred member is asked to lead.", group)
 
     def _complain(self, text: str) -> None:
         """Once for each: a log that repeats itself is not read."""

@@ -76,7 +76,7 @@ def _group_row(group: GroupLine) -> tuple[object, ...]:
         group.name,
         group.state,
         group.primary,
-        group.epoch,
+        str(group.epoch),
         " ".join(group.in_sync),
         " ".join(group.out_of_sync),
         " ".join(group.witnesses),
@@ -88,4 +88,5 @@ def _group_row(group: GroupLine) -> tuple[object, ...]:
 def _node_row(node: NodeLine) -> tuple[object, ...]:
     roles = [f"{role} of {group}" if role != "client manager" else role for group, role in node.groups.items()]
     told = ", ".join(dict.fromkeys(roles)) or "/".join(node.roles)
-    return node.name, node.state, told, node.pid, node.connections if node.url else None, node.url
+    process = None if node.pid is None else str(node.pid)
+    return node.name, node.state, told, process, node.connections if node.url else None, node.url
