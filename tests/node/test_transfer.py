@@ -11,14 +11,18 @@ import pytest
 from tests.message_manager.dialogue import check, drain, dump
 from tests.message_manager.test_recovery import busy_life
 
-from tocsin.journal import reader, staging
+from tocsin.journal import inspect, reader, staging
 from tocsin.journal.compaction import run_maintenance
 from tocsin.journal.jobs import DropSegment, RewriteSegment
 from tocsin.journal.reader import BlockReader
 from tocsin.journal.recovery import recover
 from tocsin.journal.segment import Identity
+from tocsin.journal.snapshot import Snapshot
 from tocsin.message_manager.destination import Options
+from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.machine import Settings
+from tocsin.message_manager.recovery import Recovery
+from tocsin.message_manager.snapshots import destination_section, directory_section
 from tocsin.message_manager.state_hash import state_hash
 from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import KIB, PACKAGE_IDLE_SECONDS
@@ -192,8 +196,10 @@ def filled(seed: int, disk: SimulatedDisk | None = None) -> Driver:
     return driver
 
 
-def blocks(driver: Driver) -> dict[tuple[str, int], bytes]:
-    """Every block that is still needed, read from disk, by topic or queue and LSN."""
+def blocks(driver: Driver, *, trimmed: bool = False) -> dict[tuple[str, int], bytes]:
+    """Every block that is still needed, read from disk, by topic or queue and LSN. `trimmed`: but for those that
+    retention has dropped meanwhile, by a record that is yet to come.
+    """
     found: dict[tuple[str, int], bytes] = {}
     reader = BlockReader(driver.disk)
     journal, streams = driver.storage.recovered.journal, driver.storage.streams
@@ -206,8 +212,12 @@ def blocks(driver: Driver) -> dict[tuple[str, int], bytes]:
         ]
         wanted += [(batch.lsn, 1 << 62) for batch in state.delayed.all()]
         for lsn, first in wanted:
-            in_stream = streams.find_offset(state.id, Offset(first)) if first < state.stream_end else None
-            where = in_stream[0] if in_stream is not None else journal.locate(Lsn(lsn))
+            where = journal.locate(Lsn(lsn))
+            if first < state.stream_end:
+                in_stream = streams.find_offset(state.id, Offset(first))
+                where = in_stream[0] if in_stream is not None and in_stream[1] == first else None
+                if where is None and trimmed:
+                    continue
             assert where is not None, f"{state.address} lacks record {lsn} at {first}"
             found[state.address.name, lsn] = reader.read([where])[0]
     reader.close()
@@ -237,6 +247,7 @@ def test_a_member_is_filled(seed: int, into: str) -> None:
     assert len(data) > 5 and first.lsn == source.storage.recovered.journal.last_lsn
     assert min(contents(giver.disk)) > 0
     assert Taker(target).install(first, data) == SnapshotInstalled(first.lsn)
+    assert list(inspect.check(target)) == []
     original, copy = opened(source, source.disk.crash(Random(1))), opened(source, target.crash(Random(1)))
     assert moved(copy) > 0
     assert dump(copy.manager) == dump(original.manager)
@@ -283,6 +294,76 @@ def test_records_that_follow_the_snapshot_travel_too() -> None:
     replayed = [record[0] for record in copy.replay]
     assert copy.snapshot is not None and copy.snapshot.lsn < first.lsn
     assert replayed == list(range(copy.snapshot.lsn + 1, first.lsn + 1))
+
+
+class Follower:
+    """Applies every record of a server from now on, and notes the hash of the state after each."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.applied = int(driver.storage.recovered.journal.last_lsn)
+        directory = driver.manager.directory
+        sections = [directory_section(directory, self.applied)]
+        sections += [destination_section(state, self.applied) for state in directory]
+        self.directory = Directory(Options())
+        self.recovery = Recovery(self.directory, 0.0)
+        self.recovery.load(Snapshot(Lsn(self.applied), tuple(sections)))
+        self.hashes = {self.applied: state_hash(self.directory)}
+        self.payloads = {lsn: payload for (_, lsn), payload in blocks(driver).items()}
+
+    def follow(self) -> None:
+        journal = self.driver.storage.recovered.journal
+        locations = [journal.locate(Lsn(lsn)) for lsn in range(self.applied + 1, journal.last_lsn + 1)]
+        source = BlockReader(self.driver.disk)
+        for kind, _, payload in source.read_records([where for where in locations if where is not None]):
+            self.applied += 1
+            self.recovery.apply(self.applied, kind, payload)
+            self.hashes[self.applied] = state_hash(self.directory)
+            self.payloads[self.applied] = payload
+        source.close()
+        assert self.applied == journal.last_lsn
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_package_is_made_while_everything_goes_on(seed: int) -> None:
+    """It stands for one moment, although it was put together in many; and no block is taken away meanwhile."""
+    random = Random(seed)
+    driver = filled(seed)
+    follower, giver = Follower(driver), Giver(driver)
+    session = driver.connect().session()
+    producers = [session.producer(name) for name in ("queue:a", "queue:b", "topic:kept", "topic:long")]
+    consumer = session.consumer("queue:a")
+    giver.ask(steps=1)
+    for _ in range(2000):
+        if giver.transfer._package is not None:
+            break
+        if random.random() < 0.3:
+            random.choice(producers).send(b"%d" % random.randrange(100) * 100)
+        held = list(consumer.outstanding.values())
+        if held and random.random() < 0.3:
+            consumer.ack(*[message for message in held if random.random() < 0.7])
+        if random.random() < 0.05:
+            driver.connect().request("destination.purge", destination=random.choice(("topic:kept", "queue:b")))
+        follower.follow()
+        giver.workers.settle()
+        if giver.run is not None:
+            giver.run.step()
+    first = giver.ask()
+    assert follower.applied > first.lsn > min(follower.hashes), giver.transfer.problem
+    target = SimulatedDisk()
+    data = [bytes(giver.ask(first.lsn, index).data) for index in range(first.count)]
+    assert Taker(target).install(first, data) == SnapshotInstalled(first.lsn)
+    recovered = recover(target, segment_bytes=SETUP.segment_bytes, random=SeededRandom(5))
+    directory = Directory(Options())
+    recovery = Recovery(directory, 0.0)
+    assert recovered.snapshot is not None
+    recovery.load(recovered.snapshot)
+    for lsn, kind, _, payload in recovered.replay:
+        recovery.apply(lsn, kind, payload)
+    assert state_hash(directory) == follower.hashes[first.lsn]
+    recovered.writer.close()
+    for (_, number), block in blocks(opened(driver, target), trimmed=True).items():
+        assert number > first.lsn or block == follower.payloads[number]
 
 
 def test_the_journal_is_held_until_nobody_asks_any_more() -> None:
