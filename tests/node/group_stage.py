@@ -127,18 +127,22 @@ class Stage:
     def settle(self) -> None:
         """Until nothing is left to do now."""
         for _ in range(TURNS_MAX):
-            busy = False
-            for seat in self.seats.values():
-                if seat.host is not None:
-                    busy |= seat.host.pump()
-                    self._mail.extend((seat.node, seat.boot, each) for each in seat.host.take_out())
-                    busy |= seat.workers.settle()
-            busy |= bool(self._mail)
-            while self._mail:
-                self._carry(*self._mail.popleft())
-            if not busy:
+            if not self.turn():
                 return
         raise AssertionError("the group has work for ever")
+
+    def turn(self) -> bool:
+        """Everybody does a little; True when there was anything to do."""
+        busy = False
+        for seat in self.seats.values():
+            if seat.host is not None:
+                busy |= seat.host.pump()
+                self._mail.extend((seat.node, seat.boot, each) for each in seat.host.take_out())
+                busy |= seat.workers.settle()
+        busy |= bool(self._mail)
+        for _ in range(len(self._mail)):
+            self._carry(*self._mail.popleft())
+        return busy
 
     def advance(self, seconds: float) -> None:
         end = self.clock.now() + seconds
@@ -151,7 +155,6 @@ class Stage:
 
     def send(self, sender: int, boot: int, outgoing: Outgoing) -> None:
         self._mail.append((sender, boot, outgoing))
-        self.settle()
 
     def _carry(self, sender: int, boot: int, outgoing: Outgoing) -> None:
         address, payload = outgoing.address, b"".join(outgoing.parts)
@@ -258,6 +261,7 @@ class ScriptedManager:
         message = Commands(self.epoch, self.link, self.number, list(commands))
         self.number += 1
         self.send_raw(message)
+        self._stage.settle()
         return self.replies
 
     def send_raw(self, message: Commands) -> None:
