@@ -1,0 +1,34 @@
+"""R12 in real processes: a destination may insist on two copies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.system.clusters import ClusterProcesses
+
+import tocsin
+from tocsin.errors import StorageDegraded
+
+
+def test_a_destination_that_wants_two_copies_waits_for_the_second_member(tmp_path: Path) -> None:
+    with ClusterProcesses(tmp_path / "cluster", "--groups", "1") as cluster:
+        cluster.wait_for(lambda seen: seen["well"], "all is well")
+        with tocsin.connect(cluster.url) as connection, connection.session() as session:
+            connection.create_destination("careful", min_copies=2)
+            careful, other = session.producer(session.queue("careful")), session.producer(session.queue("other"))
+            careful.send("first")
+            primary = cluster.group()["primary"]
+            backup = ({"mm-1a", "mm-1b"} - {primary}).pop()
+            cluster.command("kill", backup)
+            cluster.wait_for(lambda seen: seen["groups"][0]["in_sync"] == [primary], "one member is left")
+            with pytest.raises(StorageDegraded, match="send again later"):
+                careful.send("second")
+            other.send("one copy will do")
+            message = session.consumer(session.queue("careful")).receive(timeout=10)
+            assert message is not None and message.body == "first"
+            cluster.command("start", backup)
+            cluster.wait_for(lambda seen: seen["well"], "the other one is in sync again")
+            careful.send("second")
+        cluster.command("down")
+        cluster.check_logs()
