@@ -69,7 +69,7 @@ class Settings:
     grace: float = SESSION_GRACE_SECONDS
     """How long what came from a client manager waits for another one, when the first is gone."""
     most_copies: int = 1
-    """How many members the group has: more copies than that can't be asked for."""
+    """How many copies the group makes when all its members are there: more can't be asked for."""
 
 
 class MessageManager:

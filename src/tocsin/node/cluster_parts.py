@@ -101,7 +101,7 @@ def _open_member(config: NodeConfig, group: Group, boot: int, clock: Clock) -> G
         clock,
         SystemRandom(),
         random.SystemRandom().random,
-        ManagerSettings(server.lease_s, server.cache_bytes, defaults, server.session_grace_s, len(group.members)),
+        ManagerSettings(server.lease_s, server.cache_bytes, defaults, server.session_grace_s, group.copies),
         server.segment_bytes,
         client_managers=tuple(node.number for node in config.cluster.client_managers),
     )
