@@ -20,6 +20,8 @@ BATCH = 50
 UNCONFIRMED_MAX = 200
 GROUP = 20
 NACK_EVERY = 37
+BACKLOG_MAX = 5_000
+"""Producers wait for consumers, so that a slow machine can drain what is there at the end in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ class Ledger:
     @property
     def confirmations(self) -> int:
         return sum(len(each) for each in self.confirmed.values())
+
+    @property
+    def backlog(self) -> int:
+        """Messages that are stored and not acknowledged, as far as applications know."""
+        return self.confirmations - len(self.acknowledged)
 
     def confirm(self, destination: str, bodies: list[str]) -> None:
         with self.changed:
@@ -170,12 +177,20 @@ class Load:
             ledger.wait_for(lambda name=name: ledger.confirmed[name] <= ledger.acknowledged, f"{name} is drained")  # type: ignore[misc]
         self.drained.set()
 
+    def _wait_for_consumers(self) -> None:
+        ledger = self.ledger
+        while not self.no_more.is_set():
+            with ledger.changed:
+                if ledger.changed.wait_for(lambda: ledger.backlog < BACKLOG_MAX, 0.1):
+                    return
+
     def _send_many(self) -> None:
         """Batches to the queue and to the topic in turn."""
         with tocsin.connect(self.url) as connection, connection.session() as session:
             lanes = [(name, producer, _bodies(f"many-{name}")) for name, producer in _producers(session)]
             self.connected.wait()
             while not self.no_more.is_set():
+                self._wait_for_consumers()
                 for name, producer, bodies in lanes:
                     batch = list(islice(bodies, BATCH))
                     assert producer.send_many(batch) == BATCH
@@ -189,6 +204,7 @@ class Load:
             self.connected.wait()
             under_way: deque[tuple[str, str, Any]] = deque()
             for number in count():
+                self._wait_for_consumers()
                 if self.no_more.is_set():
                     break
                 for name, producer in lanes:
