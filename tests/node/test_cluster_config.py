@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from tests.node.cluster_drafts import GOOD, write
 
+from tocsin.cluster.slots import SlotTable
 from tocsin.model.errors import ConfigError
 from tocsin.node.cluster_config import ClusterConfig
-from tocsin.node.cluster_file import read_cluster_file
+from tocsin.node.cluster_file import read_cluster_file, write_cluster
 
 
 def read(folder: Path, text: str = GOOD) -> ClusterConfig:
@@ -96,3 +97,30 @@ def test_message_managers_on_all_networks_and_client_managers_on_one_each(tmp_pa
     assert read(tmp_path, text + manager).groups[0].networks == ("lan", "west")
     with pytest.raises(ConfigError, match="cm-2 is on no network of the group group-1"):
         read(tmp_path, GOOD + '[[network]]\nname = "west"\n' + manager)
+
+
+def test_slots_go_round_the_groups_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+    assert read(tmp_path).slot_table() == SlotTable.round_robin([1])
+    own = read(tmp_path, with_slots('"0-1022", "1023"'))
+    assert own.slot_table() == SlotTable([1] * 1024)
+    again = read_cluster_file(write(tmp_path, write_cluster(own), "again.toml"))
+    assert again == own
+
+
+@pytest.mark.parametrize(
+    ("slots", "complaint"),
+    [
+        ('"0-1022"', "The slot 1023 of names belongs to 0 groups"),
+        ('"0-1023", "7"', "The slot 7 of names belongs to 2 groups"),
+        ('"0-1024"', "a list of runs"),
+        ('"7-3"', "a list of runs"),
+        ("7", "a list of runs"),
+    ],
+)
+def test_each_slot_has_one_group(tmp_path: Path, slots: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        read(tmp_path, with_slots(slots))
+
+
+def with_slots(slots: str) -> str:
+    return GOOD.replace("number = 1\nmembers", f"number = 1\nslots = [{slots}]\nmembers")

@@ -20,7 +20,7 @@ from tocsin.model.limits import BUS_OUTBOX_MESSAGES_MAX
 from tocsin.model.values import Bytes
 from tocsin.node.cluster_node import ClusterNode, Membership
 from tocsin.node.group_member import GroupMember
-from tocsin.node.hello import encode_hello
+from tocsin.node.hello import encode_hello, hello_of
 from tocsin.node.outgoing import Outgoing
 from tocsin.node.voter_host import VoterHost
 from tocsin.replication.codec import encode as encode_group
@@ -28,7 +28,7 @@ from tocsin.runtime.datagrams import Address, Way, group_in, group_out, to_node
 
 ME, FIRST, SECOND, OTHER_CM = 1, 2, 3, 4
 GROUP = 1
-DIGEST, OTHER_DIGEST = "0" * 32, "1" * 32
+FILE, OTHER_FILE = "mtu = 1500", "mtu = 9000"
 MEMBERS = frozenset({FIRST, SECOND})
 AS_CM = Membership(MEMBERS, frozenset({Way.OUT}), frozenset({Way.IN}), 1472)
 AS_MEMBER = Membership(MEMBERS, frozenset({Way.IN}), frozenset({Way.IN, Way.OUT}), 1472)
@@ -129,7 +129,7 @@ def stage(*, member: bool = False, witness: bool = False, clients: bool = False)
     node = ClusterNode(
         ME if not member else FIRST,
         5,
-        DIGEST,
+        FILE,
         Clock(),
         bus,
         {GROUP: AS_MEMBER if member else AS_CM},
@@ -207,22 +207,22 @@ def test_those_who_come_and_go_are_announced() -> None:
     on.up(SECOND)
     on.down(SECOND)
     assert on.member.told == [("node_up", SECOND, 7), ("node_gone", SECOND, 7)]
-    assert on.bus.sent == [(to_node(GROUP, SECOND), encode_hello(DIGEST), Stream.CONTROL)]
+    assert on.bus.sent == [(to_node(GROUP, SECOND), encode_hello(hello_of(FILE)), Stream.CONTROL)]
     assert not on.node.hears_anybody
 
 
 def test_another_cluster_file_is_noticed_until_its_node_is_gone() -> None:
     on = stage(member=True)
     on.up(SECOND)
-    on.comes(encode_hello(DIGEST), to_node(GROUP, FIRST), SECOND)
-    assert not on.node.others_digests
-    on.comes(encode_hello(OTHER_DIGEST), to_node(GROUP, FIRST), SECOND)
-    assert (on.node.others_digests, on.node.is_outvoted) == ({SECOND: OTHER_DIGEST}, True)
+    on.comes(encode_hello(hello_of(FILE)), to_node(GROUP, FIRST), SECOND)
+    assert not on.node.disagreeing()
+    on.comes(encode_hello(hello_of(OTHER_FILE)), to_node(GROUP, FIRST), SECOND)
+    assert (on.node.disagreeing(), on.node.is_outvoted) == ({SECOND: FILE}, True)
     on.up(OTHER_CM)
-    on.comes(encode_hello(DIGEST), to_node(GROUP, FIRST), OTHER_CM)
-    assert (len(on.node.others_digests), on.node.is_outvoted) == (1, False)
+    on.comes(encode_hello(hello_of(FILE)), to_node(GROUP, FIRST), OTHER_CM)
+    assert (len(on.node.disagreeing()), on.node.is_outvoted) == (1, False)
     on.down(SECOND)
-    assert not on.node.others_digests
+    assert not on.node.disagreeing()
 
 
 def test_senders_wait_for_members_in_sync_that_are_there() -> None:

@@ -142,7 +142,7 @@ def test_a_node_with_another_cluster_file_stops_and_one_with_another_secret_says
         stray = write(folder, own.replace("../../cluster.toml", "other.toml"), "stray.toml")
         done = run_command("node", "--config", str(stray))
         assert done.returncode == 1
-        assert "runs with another cluster file" in done.stderr.decode()
+        assert 'runs with another cluster file: it has not our line `profile = "fast"`' in done.stderr.decode()
         secret = new_secret()
         write_secret(folder / "secret", secret)
         mark = cluster.directory.config.secret_fingerprint
@@ -189,4 +189,37 @@ def test_a_lost_disk_is_filled_by_the_others(tmp_path: Path) -> None:
             consumer = session.consumer(session.queue("orders"))
             assert [body_of(consumer) for _ in range(600)] == [f"order {number}" for number in range(600)]
         assert cluster.group()["primary"] == "mm-1a"
+        cluster.check_logs()
+
+
+def test_a_frozen_primary_wakes_up_in_another_world(tmp_path: Path) -> None:
+    with ClusterProcesses(tmp_path / "cluster", "--groups", "1") as cluster:
+        load = Load(cluster.url)
+        with load.running() as ledger:
+            ledger.wait_for(lambda: ledger.confirmations > 500 and len(ledger.acknowledged) > 100, "there is load")
+            primary = cluster.group()["primary"]
+            ledger.killed()
+            cluster.directory.process(primary).signal(signal.SIGSTOP)
+            cluster.wait_for(lambda seen: seen["groups"][0]["primary"] not in (None, primary), "another one leads")
+            already = ledger.confirmations
+            ledger.wait_for(lambda: ledger.confirmations > already + 500, "it goes on")
+            cluster.directory.process(primary).signal(signal.SIGCONT)
+            cluster.wait_for(lambda seen: seen["well"], "all is well")
+            load.finish()
+        check(ledger)
+        cluster.check_logs()
+
+
+def test_a_power_failure_of_everything_loses_nothing(tmp_path: Path) -> None:
+    with ClusterProcesses(tmp_path / "cluster") as cluster:
+        names = [f"queue-{number}" for number in range(4)]
+        with tocsin.connect(cluster.url) as connection, connection.session() as session:
+            for name in names:
+                session.producer(session.queue(name)).send_many([f"{name} {number}" for number in range(100)])
+            cluster.kill_all()
+            assert not cluster.status()["well"]
+            cluster.command("up", "--detach")
+            for name in names:
+                consumer = session.consumer(session.queue(name))
+                assert [body_of(consumer) for _ in range(100)] == [f"{name} {number}" for number in range(100)]
         cluster.check_logs()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import IPv4Address
 
+from tocsin.cluster.slots import SLOTS, SlotTable
 from tocsin.model.errors import ConfigError
 from tocsin.model.limits import (
     BUS_CHANNELS_MAX,
@@ -99,6 +100,8 @@ class Group:
     """The first one carries what the members say to each other; the others reach more client managers."""
     copies: int
     profile: str = "default"
+    slots: tuple[tuple[int, int], ...] = ()
+    """First and last of each run of slots whose names this group keeps; without any at all they go round the groups."""
 
     @property
     def voters(self) -> tuple[str, ...]:
@@ -132,6 +135,7 @@ class ClusterConfig:
         for node in self.nodes:
             _check_node(self, node)
         _check_places(self)
+        _check_slots(self)
 
     @cached_property
     def _by_name(self) -> dict[str, Node]:
@@ -170,9 +174,15 @@ class ClusterConfig:
             eject_seconds=profile.eject_seconds,
         )
 
-    def slot_groups(self) -> tuple[int, ...]:
-        """Groups in the order in which the slots of names go round them."""
-        return tuple(sorted(group.number for group in self.groups))
+    def slot_table(self) -> SlotTable:
+        """Which group keeps the names of each slot."""
+        if not any(group.slots for group in self.groups):
+            return SlotTable.round_robin([group.number for group in self.groups])
+        table = [0] * SLOTS
+        for group in self.groups:
+            for first, last in group.slots:
+                table[first : last + 1] = [group.number] * (last - first + 1)
+        return SlotTable(table)
 
 
 def _check_counts(config: ClusterConfig) -> None:
@@ -294,6 +304,19 @@ def _check_places(config: ClusterConfig) -> None:
         twice = _repeated(places)
         if twice is not None:
             raise ConfigError(f"{what} {twice}; change the port or the address of one.")
+
+
+def _check_slots(config: ClusterConfig) -> None:
+    """Either nobody names slots, or each slot has exactly one group."""
+    owners = Counter(slot for group in config.groups for first, last in group.slots for slot in range(first, last + 1))
+    if not owners:
+        return
+    wrong = next((slot for slot in range(SLOTS) if owners[slot] != 1), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"The slot {wrong} of names belongs to {owners[wrong]} groups. Each slot from 0 to {SLOTS - 1} must belong"
+            " to one; or leave all `slots` away, and they go round the groups."
+        )
 
 
 def _repeated(values: Iterable[str]) -> str | None:

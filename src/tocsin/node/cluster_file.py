@@ -10,6 +10,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
+from tocsin.cluster.slots import SLOTS
 from tocsin.model.errors import ConfigError
 from tocsin.model.limits import CLUSTER_ID_CHARACTERS, GROUP_MEMBERS_MAX
 from tocsin.node.cluster_config import PROFILES, ROLES, Channel, ClusterConfig, Group, Network, Node
@@ -41,6 +42,14 @@ def _addresses(value: object) -> Mapping[str, str]:
     return {str(name(network)): _address(address) for network, address in value.items()}
 
 
+def _slots(value: object) -> tuple[int, int]:
+    first, dash, last = value.partition("-") if isinstance(value, str) else ("", "", "")
+    last = last if dash else first
+    if not first.isdecimal() or not last.isdecimal() or not int(first) <= int(last) < SLOTS:
+        raise ValueError(f'a list of runs such as "0-{SLOTS // 2 - 1}", with numbers from 0 to {SLOTS - 1}')
+    return int(first), int(last)
+
+
 _NUMBER = whole_number(1, 65_535)
 _PORT = whole_number(1, 65_535)
 _CLUSTER: Mapping[str, Check] = {
@@ -70,6 +79,7 @@ _GROUP: Mapping[str, Check] = {
     "witnesses": list_of(name),
     "copies": whole_number(1, GROUP_MEMBERS_MAX),
     "profile": one_of(*PROFILES),
+    "slots": list_of(_slots),
 }
 _CHANNEL: Mapping[str, Check] = {"network": name, "in": _address, "out": _address, "port": _PORT}
 _PARTS = ("cluster", "network", "node", "group")
@@ -138,6 +148,7 @@ def _group(table: object, file: Path) -> Group:
         channels=tuple(channels),
         copies=read.get("copies", min(2, len(members))),
         profile=read.get("profile", "default"),
+        slots=read.get("slots", ()),
     )
 
 
@@ -184,6 +195,8 @@ def _node_lines(node: Node) -> list[str]:
 def _group_lines(group: Group) -> list[str]:
     lines = [f"name = {_toml(group.name)}", f"number = {group.number}", f"members = {_toml(group.members)}"]
     lines += [f"witnesses = {_toml(group.witnesses)}", f"copies = {group.copies}", f"profile = {_toml(group.profile)}"]
+    if group.slots:
+        lines.append(f"slots = {_toml([f'{first}-{last}' for first, last in group.slots])}")
     for channel in group.channels:
         lines += ["", "[[group.channel]]", f"network = {_toml(channel.network)}", f"in = {_toml(channel.address_in)}"]
         lines += [f"out = {_toml(channel.address_out)}", f"port = {channel.port}"]

@@ -26,7 +26,7 @@ from tocsin.model.limits import LOCAL_TURNS_MAX
 from tocsin.model.values import Bytes
 from tocsin.node.bus_outbox import BusOutbox
 from tocsin.node.group_member import GroupMember
-from tocsin.node.hello import HELLO, decode_hello, encode_hello
+from tocsin.node.hello import HELLO, Hello, decode_hello, encode_hello, first_difference, hello_of
 from tocsin.node.voter_host import VoterHost
 from tocsin.replication.codec import decode as decode_group
 from tocsin.replication.messages import GroupMessage
@@ -61,7 +61,7 @@ class ClusterNode:
         self,
         number: int,
         boot: int,
-        digest: str,
+        essential: str,
         clock: Clock,
         bus: ClusterBus,
         groups: Mapping[int, Membership],
@@ -70,10 +70,11 @@ class ClusterNode:
         witnesses: Mapping[int, VoterHost],
         clients: ClusterClients | None,
     ) -> None:
-        """`digest`: of the cluster file, which all others must have, too."""
+        """`essential`: the text of the cluster file, which all others must have, too."""
         self.number, self.boot = number, boot
         self.members, self.witnesses, self.clients = dict(members), dict(witnesses), clients
-        self._digest, self._clock, self._bus, self._groups = digest, clock, bus, dict(groups)
+        self._clock, self._bus, self._groups = clock, bus, dict(groups)
+        self._essential, self._hello = essential, hello_of(essential)
         self._outbox = BusOutbox(bus)
         self._up: dict[int, dict[int, int]] = {group: {} for group in groups}
         """Of each channel: who is there, with its boot counter."""
@@ -82,8 +83,8 @@ class ClusterNode:
         self._counted: dict[int, frozenset[int]] = {}
         self._held_back: dict[int, bool] = dict.fromkeys(members, False)
         self._local: deque[tuple[Address, Bytes]] = deque()
-        self.digests: dict[int, str] = {}
-        """Of the cluster files of those that are there."""
+        self._hellos: dict[int, Hello] = {}
+        """Of those that are there."""
         self.malformed = 0
         for group, part in groups.items():
             bus.join(group, listens=part.listens, speaks=part.speaks, datagram_bytes=part.datagram_bytes)
@@ -122,11 +123,9 @@ class ClusterNode:
 
     def _greeted(self, sender: int, payload: Buffer) -> None:
         try:
-            digest = decode_hello(payload)
+            self._hellos[sender] = decode_hello(payload)
         except ProtocolError:
             self.malformed += 1
-            return
-        self.digests[sender] = digest
 
     def _to_clients(self, group: int, sender: int, boot: int, payload: Buffer) -> None:
         if self.clients is None:
@@ -158,13 +157,13 @@ class ClusterNode:
         if event.state is MemberState.UP and self._up[group].get(node) != event.boot:
             self._up[group][node] = event.boot
             self._outbox.node_up(group, node)
-            self._outbox.send(to_node(group, node), [encode_hello(self._digest)], Stream.CONTROL)
+            self._outbox.send(to_node(group, node), [encode_hello(self._hello)], Stream.CONTROL)
             if group in self.members:
                 self.members[group].node_up(node, event.boot)
         elif event.state is MemberState.DOWN:
             self._up[group].pop(node, None)
             self._outbox.node_gone(group, node)
-            self.digests.pop(node, None)
+            self._hellos.pop(node, None)
             if group in self.members:
                 self.members[group].node_gone(node, event.boot)
         if self.clients is not None:
@@ -181,15 +180,18 @@ class ClusterNode:
         if self.clients is not None and event.address.way is Way.NODE:
             self.clients.lost_sync(group, event.sender, self._clock.now())
 
-    @property
-    def others_digests(self) -> dict[int, str]:
-        """Nodes that run with another cluster file."""
-        return {node: digest for node, digest in self.digests.items() if digest != self._digest}
+    def disagreeing(self) -> dict[int, str]:
+        """Nodes that run with another cluster file, and the first of our lines that they have not."""
+        return {
+            node: first_difference(self._essential, hello)
+            for node, hello in self._hellos.items()
+            if hello.digest != self._hello.digest
+        }
 
     @property
     def is_outvoted(self) -> bool:
         """Of all that are there, this node included, half or more run with other cluster files."""
-        return 2 * len(self.others_digests) > len(self.digests)
+        return 2 * len(self.disagreeing()) > len(self._hellos)
 
     @property
     def hears_anybody(self) -> bool:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from tocsin.client_manager.cluster_port import ClusterClients
 from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.machine import Settings as ClientSettings
-from tocsin.cluster.slots import SlotTable
 from tocsin.message_manager.destination import Options
 from tocsin.message_manager.machine import Settings as ManagerSettings
 from tocsin.node.bus_networks import channel_bytes, listens, speaks
@@ -123,6 +122,6 @@ def _open_clients(config: NodeConfig, boot: int, find_user: Finder) -> ClusterCl
     )
     login = Login(token_secret(config.secret), SystemRandom().bytes, find_user)
     identities = Identities(int(cluster.cluster_id[:4], 16), config.node.number, boot)
-    groups = cluster.slot_groups()
+    groups = tuple(group.number for group in cluster.groups)
     names = {node.number: node.name for node in cluster.nodes}
-    return ClusterClients(settings, login, identities, SlotTable.round_robin(groups), groups, names)
+    return ClusterClients(settings, login, identities, cluster.slot_table(), groups, names)

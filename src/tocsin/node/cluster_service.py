@@ -14,6 +14,7 @@ from tocsin.journal.jobs import WriteJob
 from tocsin.model.errors import ConfigError, StorageFailed
 from tocsin.node.access_files import AccessFiles
 from tocsin.node.bus_networks import open_networks
+from tocsin.node.cluster_file import write_cluster
 from tocsin.node.cluster_node import ClusterNode
 from tocsin.node.cluster_parts import NodeParts, memberships, open_parts
 from tocsin.node.cluster_report import report
@@ -116,7 +117,7 @@ class ClusterService:
         self.node = ClusterNode(
             config.node.number,
             self._parts.boot,
-            cluster.digest,
+            write_cluster(cluster),
             self._clock,
             self._bus,
             memberships(cluster, config.node),
@@ -317,10 +318,11 @@ class ClusterService:
 
     def _look_around(self) -> None:
         cluster, age = self._config.cluster, self._clock.now() - self._started_at
-        for number, digest in self.node.others_digests.items():
+        for number, line in self.node.disagreeing().items():
+            where = f"it has not our line `{line}`" if line else "it has more lines than ours"
             text = (
-                f"{cluster.name_of(number)} runs with another cluster file (digest {digest}, here {cluster.digest});"
-                " it must be the same on all nodes. Copy one of them to the others and start again."
+                f"{cluster.name_of(number)} runs with another cluster file: {where}. The file must be the same on all"
+                " nodes; copy one of them to the others and start again."
             )
             if self.node.is_outvoted and _MEETING_SECONDS < age < _START_SECONDS:
                 self._give_up(ConfigError(text))

@@ -78,7 +78,9 @@ def look(directory: ClusterDirectory) -> ClusterStatus:
     nodes = tuple(_node_line(directory, name, heard[name], wall) for name in directory.names)
     said = [status for status in heard.values() if status is not None and wall - status.time < STALE_SECONDS]
     groups = tuple(_group_line(directory, group, said) for group in directory.config.groups)
-    return ClusterStatus(directory.config.name, directory.url, nodes, groups)
+    secure = any(status.url is not None and status.url.startswith("tocsins:") for status in said)
+    url = directory.url.replace("tocsin:", "tocsins:", 1) if secure else directory.url
+    return ClusterStatus(directory.config.name, url, nodes, groups)
 
 
 def _node_line(directory: ClusterDirectory, name: str, said: NodeStatus | None, wall: float) -> NodeLine:
