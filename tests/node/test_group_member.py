@@ -398,6 +398,19 @@ def test_deliveries_wait_until_all_client_managers_have_said_what_they_hold() ->
     assert bodies(client.replies) == ["a"]
 
 
+def test_nobody_waits_for_a_client_manager_that_is_gone() -> None:
+    stage = Stage(client_managers=(41,))
+    for seat in stage.seats.values():
+        if not seat.witness:
+            seat.member.node_up(41, 1)
+    orders = opened(stage)
+    stage.client.publish(orders, "a")
+    assert bodies(stage.client.open_consumer()) == []
+    stage.primary().member.node_gone(41, 1)
+    stage.settle()
+    assert bodies(stage.client.replies) == ["a"]
+
+
 def test_what_comes_before_a_new_primary_serves_is_kept() -> None:
     stage = Stage()
     opened(stage)

@@ -39,10 +39,9 @@ class ServingPrimary:
         is delivered: another consumer would get it a second time.
         """
         self._group, self.epoch, self.manager, self._references = group, epoch, manager, references
-        self._expected = expected
+        self._expected: set[int] | None = expected
         manager.adopt_temporary(now)
-        if expected:
-            manager.hold_deliveries(now)
+        manager.hold_deliveries(now)
         self.links = Links(epoch)
         self._waiting: deque[tuple[str, Commands, int]] = deque()
         self._waiting_bytes = 0
@@ -52,7 +51,8 @@ class ServingPrimary:
 
     def gone(self, node: int, boot: int, now: float) -> None:
         self.links.forget(node)
-        self._expected.discard(node)
+        if self._expected is not None:
+            self._expected.discard(node)
         self.manager.origin_gone(f"{node}/{boot}/", now)
 
     def _completed(self, origin: str, command: Administer) -> None:
@@ -60,10 +60,6 @@ class ServingPrimary:
         if link is not None:
             link.complete = True
         self.manager.ledger.reply(origin, Answer(command.request, {}))
-
-    def release_deliveries(self) -> None:
-        self._expected = set()
-        self.manager.release_deliveries()
 
     # ---- from client managers
 
@@ -115,8 +111,9 @@ class ServingPrimary:
                 else:
                     manager.handle(origin, command, now, wall)
         more = manager.run()
-        if self._expected and not manager.waiting and self.links.complete(sorted(self._expected)):
-            self.release_deliveries()
+        if self._expected is not None and not manager.waiting and self.links.complete(self._expected):
+            self._expected = None
+            manager.release_deliveries()
             more = True
         if not waiting and not manager.waiting:
             self._references.clear()

@@ -1,0 +1,91 @@
+"""A voter answers when its vote is on disk, and is another voter when the file is lost."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tocsin.bus.datagram import Stream
+from tocsin.cluster.envelope import GroupBytes
+from tocsin.cluster.envelope import decode as decode_envelope
+from tocsin.cluster.envelope import encode as encode_envelope
+from tocsin.cluster.group_config import Ballot, Replica, first_config
+from tocsin.cluster.register_messages import Initialise, Prepare, Promise
+from tocsin.journal.jobs import WriteJob, Written
+from tocsin.node.voter_host import VoterHost
+from tocsin.replication.codec import decode as decode_group
+from tocsin.replication.codec import encode as encode_group
+from tocsin.replication.messages import GroupMessage
+from tocsin.replication.settings import GroupSettings
+from tocsin.runtime.datagrams import to_node
+from tocsin.testing.clock import VirtualClock
+from tocsin.testing.disk import SeededRandom, SimulatedDisk
+from tocsin.testing.driver import DeferredWorkers
+
+GROUP, WITNESS = 3, 20
+SETTINGS = GroupSettings(members=(1, 2), voters=(1, 2, WITNESS))
+BALLOT = Ballot(5, 1, 1)
+
+
+def no_journal(job: WriteJob) -> Written:
+    raise AssertionError(f"a witness has no journal for {job}")
+
+
+class Witness:
+    def __init__(self, disk: SimulatedDisk, seed: int = 1) -> None:
+        self.disk, self.clock = disk, VirtualClock()
+        self.host = VoterHost(GROUP, SETTINGS, WITNESS, disk, self.clock, SeededRandom(seed))
+        self.workers = DeferredWorkers(no_journal)
+        self.host.attach(self.workers, lambda: None)
+        self.clock.advance(SETTINGS.lease_seconds)
+
+    def tell(self, sender: int, message: GroupMessage) -> None:
+        self.host.received(sender, 1, b"".join(encode_envelope(GroupBytes(encode_group(message)))))
+        self.host.pump()
+
+    def said(self) -> list[GroupMessage]:
+        found = []
+        for outgoing in self.host.take_out():
+            assert outgoing.address == to_node(GROUP, 1) and outgoing.stream is Stream.CONTROL
+            envelope = decode_envelope(b"".join(outgoing.parts))
+            assert isinstance(envelope, GroupBytes)
+            found.append(decode_group(envelope.parts[0]))
+        return found
+
+
+def test_an_answer_leaves_when_the_vote_is_on_disk() -> None:
+    witness = Witness(SimulatedDisk())
+    witness.tell(1, Prepare(BALLOT))
+    assert witness.said() == []
+    assert witness.workers.settle()
+    (promise,) = witness.said()
+    assert isinstance(promise, Promise) and promise.ballot == BALLOT
+
+
+def test_votes_survive_and_a_lost_file_makes_another_voter() -> None:
+    witness = Witness(SimulatedDisk())
+    store = witness.host.replica
+    config = first_config([Replica(1, 1)], [store], 1)
+    witness.tell(1, Initialise(config))
+    witness.workers.settle()
+    again = Witness(witness.disk.crash(Random(1)), seed=2)
+    assert (again.host.replica, again.host.config) == (store, config)
+    other = Witness(SimulatedDisk(), seed=3)
+    assert other.host.replica != store and other.host.config is None
+
+
+def test_while_a_vote_is_being_written_the_newest_waits() -> None:
+    witness = Witness(SimulatedDisk())
+    for counter in (5, 6, 7):
+        witness.tell(1, Prepare(Ballot(counter, 1, 1)))
+    witness.workers.settle()
+    assert len(witness.said()) == 1
+    witness.host.pump()
+    witness.workers.settle()
+    assert len(witness.said()) == 2
+
+
+def test_what_cannot_be_read_is_counted() -> None:
+    witness = Witness(SimulatedDisk())
+    witness.host.received(1, 1, b"")
+    witness.host.received(1, 1, b"G\\x00")
+    assert witness.host.malformed == 2 and witness.said() == []
