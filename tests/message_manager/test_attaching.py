@@ -83,6 +83,27 @@ def test_resumed_in_time_it_keeps_what_it_holds_and_gets_again_what_was_lost_on_
     assert {c.offset, d.offset} == {2, 3}
 
 
+def test_what_was_lost_on_the_way_is_flagged_when_a_rival_may_have_overtaken_it() -> None:
+    """The rival would else see it behind later messages of the same producer, without any explanation."""
+    driver = server()
+    client = driver.connect()
+    session = client.session()
+    consumer = session.consumer("queue:orders", messages=2)
+    producer = session_of(driver).producer("queue:orders")
+    producer.send(*"ab")
+    assert [(message.body, message.redelivered) for message in consumer.take()] == [(b"a", False), (b"b", False)]
+    rival = session_of(driver).consumer("queue:orders")
+    driver.hang_up(client)
+    producer.send(*"cd")
+    assert rival.bodies() == ["c", "d"]
+    driver.connect(resume=client).session(1, session).consumer("queue:orders", former=consumer, messages=0, held=None)
+    late = rival.take()
+    assert [(message.body, message.redelivered, message.count) for message in late] == [
+        (b"a", True, 2),
+        (b"b", True, 2),
+    ]
+
+
 def test_while_a_client_is_away_nothing_is_sent_to_it() -> None:
     driver = server()
     client = driver.connect()

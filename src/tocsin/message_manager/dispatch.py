@@ -123,7 +123,7 @@ def _serve_returned(state: DestinationState, view: View, consumer: Consumer, led
         if ranges:
             ranges = _alike(view, _at_most(ranges, consumer.credit))
             view.take_ready(index, ranges)
-            flag = REDELIVERED if entry.attempts or entry.start < view.suspect_below else 0
+            flag = REDELIVERED if entry.attempts or entry.overtaken or entry.start < view.suspect_below else 0
             _deliver(state, view, consumer, row, block, ranges, entry.attempts, flag, ledger, step)
             return Outcome.DELIVERED
         if not whole:

@@ -35,20 +35,23 @@ def settle(
     )
 
 
-def put_back(state: DestinationState, view: View, taken: list[Lock], ledger: Ledger) -> None:
+def put_back(
+    state: DestinationState, view: View, taken: list[Lock], ledger: Ledger, *, overtaken: bool = False
+) -> None:
     """Messages that no application saw go back as they were."""
     for lock in taken:
-        give_back(state, view, lock.start, lock.end, lock.count - 1, 0.0, ledger)
+        give_back(state, view, lock.start, lock.end, lock.count - 1, 0.0, ledger, overtaken=overtaken)
 
 
 def give_back(
-    state: DestinationState, view: View, start: int, end: int, attempts: int, wait: float, ledger: Ledger
-) -> None:
+    state: DestinationState, view: View, start: int, end: int, attempts: int, wait: float, ledger: Ledger,
+    *, overtaken: bool = False,
+) -> None:  # fmt: skip
     """Messages are to be delivered again, after a wait."""
     log = state.log
     for row, (low, high) in state.rows_in(start, end):
         index = row - log.base
-        returned = Returned(-log.priorities[index], low, high, attempts)
+        returned = Returned(-log.priorities[index], low, high, attempts, overtaken)
         view.put_back(returned, ledger.now + wait, ledger.now)
         expiry = log.expiries[index]
         if expiry and expiry <= ledger.now_ms:

@@ -36,13 +36,15 @@ class Returned:
     end: int = field(compare=False)
     attempts: int = field(compare=False)
     """Recorded delivery attempts so far."""
+    overtaken: bool = field(default=False, compare=False)
+    """A rival may have got later messages meanwhile: flagged, since it would else see an unexplained disorder."""
 
     @property
     def key(self) -> ReadyKey:
         return (self.order, self.start)
 
     def part(self, start: int, end: int) -> Returned:
-        return Returned(self.order, start, end, self.attempts)
+        return Returned(self.order, start, end, self.attempts, self.overtaken)
 
 
 @dataclass(slots=True)
