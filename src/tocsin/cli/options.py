@@ -65,8 +65,8 @@ DestinationArgument = Annotated[
 ]
 
 
-def duration_option(*names: str, help: str) -> Any:  # noqa: A002 - typer's own word
-    return typer.Option(*names, parser=usage(read_duration), metavar="TIME", help=help)
+def duration_option(*names: str, help: str, show_default: bool | str = True) -> Any:  # noqa: A002 - typer's own word
+    return typer.Option(*names, parser=usage(read_duration), metavar="TIME", help=help, show_default=show_default)
 
 
 def size_option(*names: str, help: str) -> Any:  # noqa: A002 - typer's own word

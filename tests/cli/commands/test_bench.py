@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from tocsin.cli.bench import workloads
 from tocsin.cli.bench.process import BenchFailed
 from tocsin.cli.bench.report import Result
-from tocsin.cli.bench.settings import Settings, Workload
+from tocsin.cli.bench.settings import OF_CLUSTERS, Profile, Settings, Workload
+from tocsin.cli.bench.shape import Shape
 from tocsin.cli.main import app
 
 RUNNER = CliRunner()
@@ -34,7 +35,7 @@ def test_all_gives_a_line_per_run_and_one_object_at_the_end(ran: list[Settings])
     *lines, last = map(json.loads, result.stdout.splitlines())
     assert [line["workload"] for line in lines] == [str(settings.workload) for settings in ran]
     assert last == {"workload": "all", "results": lines}
-    assert {settings.workload for settings in ran} == set(workloads.RUN)
+    assert {settings.workload for settings in ran} == set(workloads.RUN) - set(OF_CLUSTERS)
 
 
 def test_no_workload_means_all_and_gives_one_table(ran: list[Settings]) -> None:
@@ -48,6 +49,35 @@ def test_settings_reach_the_workload(ran: list[Settings]) -> None:
     first, second = ran
     assert first == Settings(workload=Workload.SYNC, count=7, size=64, producers=3, timeout_s=5.0)
     assert (second.count, second.rate, second.timeout_s) == (10_000, 1_000, 120.0)
+
+
+def test_settings_of_clusters_reach_the_workload(ran: list[Settings]) -> None:
+    RUNNER.invoke(app, ["bench", "failover", "--runs", "3", "--profile", "fast"], catch_exceptions=False)
+    RUNNER.invoke(app, ["bench", "e2e", "--cluster", "1x2", "--profile", "fast"], catch_exceptions=False)
+    RUNNER.invoke(app, ["bench", "loss"], catch_exceptions=False)
+    RUNNER.invoke(app, ["bench", "steady", "--seconds", "9", "--cluster", "2x3"], catch_exceptions=False)
+    failover, e2e, loss, steady = ran
+    assert (failover.runs, failover.profile, failover.rate) == (3, Profile.FAST, 1_000)
+    assert (e2e.cluster, e2e.profile) == (Shape(1, 2), Profile.FAST)
+    assert (loss.loss, loss.cluster) == (20, None)
+    assert (steady.seconds, steady.cluster) == (9.0, Shape(2, 3))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["e2e", "--cluster", "2"],
+        ["e2e", "--cluster", "0x2"],
+        ["e2e", "--runs", "3"],
+        ["e2e", "--profile", "fast"],
+        ["selector", "--cluster", "1x2"],
+        ["failover", "--url", "tocsin://localhost"],
+        ["e2e", "--cluster", "1x2", "--url", "tocsin://localhost"],
+    ],
+)
+def test_what_would_mean_nothing_is_refused(ran: list[Settings], arguments: list[str]) -> None:
+    assert RUNNER.invoke(app, ["bench", *arguments]).exit_code == 2
+    assert not ran
 
 
 def test_a_failed_run_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

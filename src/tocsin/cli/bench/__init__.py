@@ -2,7 +2,10 @@
 
 settings   what to measure: workload, size, count, and what some workloads take beside them
 process    child processes that end with us, and what the kernel says of their CPU time and memory
+shape      how large a cluster is
 server     the server under test: `tocsin serve` in a directory of its own
+cluster    the cluster under test: each node a `tocsin node` of its own
+target     which of them a run is against
 crew       the worker processes of one run: a barrier before the clock, results after it
 worker     what runs in a worker process: one role, step by step
 roles      what workers do: publish, consume, send at a fixed rate, send one by one, search

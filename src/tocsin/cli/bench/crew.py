@@ -99,15 +99,24 @@ class Crew:
                     f"The run took longer than {self._timeout_s:.0f} s (--timeout) and was stopped; "
                     f"{waiting} had not finished."
                 )
-            self._server.check_alive()
-            for key, _ in self._selector.select(POLL_SECONDS):
-                key.data.read()
-                if key.data.finished:
-                    self._selector.unregister(key.fileobj)
+            self._look(POLL_SECONDS)
             for member in members:
                 if member.finished and not member.reports:
                     raise BenchFailed(f"The {member.role} process ended before its work was done.")
         return [member.reports.pop(0) for member in members]
+
+    def watch(self, seconds: float) -> None:
+        """Lets the workers work for so long; whoever fails ends the run at once."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._look(min(left, POLL_SECONDS))
+
+    def _look(self, wait_s: float) -> None:
+        self._server.check_alive()
+        for key, _ in self._selector.select(wait_s):
+            key.data.read()
+            if key.data.finished:
+                self._selector.unregister(key.fileobj)
 
     def go(self, *members: Member) -> None:
         for member in members:

@@ -32,10 +32,11 @@ def start_module(
     stdin: int,
     stdout: int | IO[bytes],
     stderr: int | IO[bytes] | None,
+    before: Sequence[str] = (),
 ) -> subprocess.Popen[bytes]:
-    """`python -m module arguments` as a child that the kernel kills when we are gone, however we went."""
+    """`before python -m module arguments` as a child that the kernel kills when we are gone, however we went."""
     return subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
+        [*before, sys.executable, "-m", module, *arguments],
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,

@@ -35,6 +35,7 @@ class Target(Protocol):
 
     def check_alive(self) -> None: ...
     def cpu_s(self) -> float | None: ...
+    def cpu_by_process(self) -> dict[str, float]: ...
     def rss_mib(self) -> float | None: ...
     def peak_mib(self) -> float | None: ...
 
@@ -51,6 +52,9 @@ class ForeignServer:
 
     def cpu_s(self) -> float | None:
         return None
+
+    def cpu_by_process(self) -> dict[str, float]:
+        return {}
 
     def rss_mib(self) -> float | None:
         return None
@@ -101,6 +105,9 @@ class OwnServer:
     def cpu_s(self) -> float | None:
         return cpu_seconds(self._child.pid)
 
+    def cpu_by_process(self) -> dict[str, float]:
+        return {"server": cpu_seconds(self._child.pid)}
+
     def rss_mib(self) -> float | None:
         return resident_mib(self._child.pid)
 
@@ -131,15 +138,6 @@ def own_server() -> Iterator[OwnServer]:
             yield server
         finally:
             server.stop()
-
-
-@contextmanager
-def target_server(url: str | None) -> Iterator[Target]:
-    if url is not None:
-        yield ForeignServer(url)
-        return
-    with own_server() as server:
-        yield server
 
 
 def is_listening(port: int) -> bool:

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tocsin.cli.bench.crew import Crew, Report
-from tocsin.cli.bench.server import Target, target_server
+from tocsin.cli.bench.server import Target
 from tocsin.cli.bench.settings import Settings
+from tocsin.cli.bench.target import target
 
 PER = 100_000
 
@@ -30,7 +31,7 @@ class Stage:
 
 @contextmanager
 def open_stage(settings: Settings) -> Iterator[Stage]:
-    with target_server(settings.url) as server, Crew(server, settings.timeout_s) as crew:
+    with target(settings) as server, Crew(server, settings.timeout_s) as crew:
         yield Stage(server, crew, f"bench.{settings.workload}.{os.getpid()}")
 
 
@@ -39,11 +40,16 @@ class CpuMeter:
 
     def __init__(self, server: Target) -> None:
         self._server = server
-        self._before = server.cpu_s()
+        self._before = server.cpu_by_process()
 
     def spent_s(self) -> float | None:
-        now = self._server.cpu_s()
-        return None if now is None or self._before is None else now - self._before
+        spent = self.spent_by_process()
+        return sum(spent.values()) if spent else None
+
+    def spent_by_process(self) -> dict[str, float]:
+        """By the name of the process; empty for a server whose processes we do not see."""
+        now = self._server.cpu_by_process()
+        return {name: now[name] - before for name, before in self._before.items()}
 
 
 def per_100k(cpu_s: float | None, count: int) -> float | None:

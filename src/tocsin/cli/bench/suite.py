@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tocsin.cli.bench.settings import COUNTS, RATES, SIZE_DEFAULT, SIZES, Mode, Settings, Workload
+from tocsin.cli.bench.settings import COUNTS, OF_CLUSTERS, RATES, SIZE_DEFAULT, SIZES, Mode, Settings, Workload
 
 MANY_PRODUCERS = 64
 
@@ -21,7 +21,7 @@ def usual(workload: Workload, **changed: object) -> Settings:
 
 def plan(*, size: int | None, count: int | None, timeout_s: float) -> list[Settings]:
     """All workloads, and the ways of sending that users choose between."""
-    plans = [usual(workload) for workload in COUNTS]
+    plans = [usual(workload) for workload in COUNTS if workload not in OF_CLUSTERS]
     at = plans.index(usual(Workload.E2E)) + 1
     plans[at:at] = [usual(Workload.E2E, mode=Mode.NOWAIT), usual(Workload.E2E, mode=Mode.PROPERTIES)]
     at = plans.index(usual(Workload.SYNC)) + 1

@@ -17,68 +17,124 @@ from tocsin.cli.bench.settings import (
     COUNT_MAX,
     COUNTS,
     LOSS_PERCENT_MAX,
+    LOSSES,
     MTU_DEFAULT,
     MTU_MIN,
+    OF_CLUSTERS,
     PRODUCERS_MAX,
     RATE_MAX,
     RATES,
+    RUNS_DEFAULT,
+    RUNS_MAX,
+    SECONDS_MAX,
     SIZE_DEFAULT,
     SIZE_MIN,
     SIZES,
+    STEADY_SECONDS,
+    TIMEOUT_SECONDS,
+    TIMEOUTS,
     USES,
     Mode,
+    Profile,
     Settings,
     Workload,
 )
+from tocsin.cli.bench.shape import LOCAL, parse_shape
 from tocsin.cli.output import note, print_json
 
 TERMINATED = 128 + signal.SIGTERM
 
 
+Size = Annotated[
+    int | None,
+    typer.Option(min=SIZE_MIN, help="Bytes of a body.", show_default=f"{SIZE_DEFAULT}; bus 64000, replication 1000"),
+]
+Count = Annotated[int | None, typer.Option(min=1, max=COUNT_MAX, help="Messages.", show_default="by workload")]
+Way = Annotated[Mode | None, typer.Option(help="publish, e2e: how the producer sends.", show_default="many")]
+Producers = Annotated[
+    int | None, typer.Option(min=1, max=PRODUCERS_MAX, help="sync: senders at once.", show_default="1")
+]
+Rate = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=RATE_MAX,
+        help="latency, selector, failover, join: messages a second.",
+        show_default="1000; selector 200",
+    ),
+]
+Batch = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=BATCH_DEFAULT, help="backlog, recovery: messages per batch.", show_default=str(BATCH_DEFAULT)
+    ),
+]
+Mtu = Annotated[
+    int | None,
+    typer.Option(min=MTU_MIN, max=MTU_DEFAULT, help="bus: bytes of an IP packet.", show_default=str(MTU_DEFAULT)),
+]
+Loss = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=LOSS_PERCENT_MAX, help="bus, loss: percent of datagrams that get lost.", show_default="0, 20"
+    ),
+]
+Cluster = Annotated[
+    Any | None,
+    typer.Option(
+        parser=options.usage(parse_shape),
+        metavar="CMxMM",
+        help="Against a cluster of so many client managers and one group of so many members, such as 1x2.",
+        show_default=f"one server; workloads of clusters {LOCAL}",
+    ),
+]
+Quickness = Annotated[
+    Profile | None, typer.Option(help="Clusters: how soon a dead primary is replaced.", show_default="default")
+]
+Runs = Annotated[int | None, typer.Option(min=1, max=RUNS_MAX, help="failover: kills.", show_default=str(RUNS_DEFAULT))]
+Seconds = Annotated[
+    int | None,
+    typer.Option(min=1, max=SECONDS_MAX, help="steady: how long.", show_default=f"{STEADY_SECONDS:.0f}"),
+]
+Url = Annotated[str | None, typer.Option("--url", help="A running server; else one is started for the run.")]
+Timeout = Annotated[
+    Any, options.duration_option("--timeout", help="A run that takes longer has failed.", show_default="120s, 600s")
+]
+
+
 def bench(
     workload: Annotated[Workload, typer.Argument(help="What to measure.")] = Workload.ALL,
-    size: Annotated[
-        int | None, typer.Option(min=SIZE_MIN, help="Bytes of a body.", show_default=f"{SIZE_DEFAULT}; bus 64000")
-    ] = None,
-    count: Annotated[
-        int | None, typer.Option(min=1, max=COUNT_MAX, help="Messages.", show_default="by workload")
-    ] = None,
-    mode: Annotated[
-        Mode | None, typer.Option(help="publish, e2e: how the producer sends.", show_default="many")
-    ] = None,
-    producers: Annotated[
-        int | None, typer.Option(min=1, max=PRODUCERS_MAX, help="sync: senders at once.", show_default="1")
-    ] = None,
-    rate: Annotated[
-        int | None,
-        typer.Option(min=1, max=RATE_MAX, help="latency, selector: messages a second.", show_default="1000, 200"),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=BATCH_DEFAULT, help="backlog, recovery: messages per batch.", show_default=str(BATCH_DEFAULT)
-        ),
-    ] = None,
-    mtu: Annotated[
-        int | None,
-        typer.Option(min=MTU_MIN, max=MTU_DEFAULT, help="bus: bytes of an IP packet.", show_default=str(MTU_DEFAULT)),
-    ] = None,
-    loss: Annotated[
-        int | None,
-        typer.Option(min=0, max=LOSS_PERCENT_MAX, help="bus: percent of datagrams that get lost.", show_default="0"),
-    ] = None,
-    url: Annotated[str | None, typer.Option("--url", help="A running server; else one is started for the run.")] = None,
-    timeout: Annotated[Any, options.duration_option("--timeout", help="A run that takes longer has failed.")] = "120s",
+    size: Size = None,
+    count: Count = None,
+    mode: Way = None,
+    producers: Producers = None,
+    rate: Rate = None,
+    batch: Batch = None,
+    mtu: Mtu = None,
+    loss: Loss = None,
+    cluster: Cluster = None,
+    profile: Quickness = None,
+    runs: Runs = None,
+    seconds: Seconds = None,
+    url: Url = None,
+    timeout: Timeout = None,
     json: options.Json = False,
 ) -> None:
     """Measure one workload, or all of them. Producers, consumers and server are separate processes."""
-    given = {"mode": mode, "producers": producers, "rate": rate, "batch": batch, "mtu": mtu, "loss": loss}
-    for name, value in given.items():
-        if value is not None and workload not in USES[name]:
-            raise typer.BadParameter(f"--{name} means something to {' and '.join(USES[name])} only.")
-    if workload in (Workload.ALL, Workload.RECOVERY, Workload.BUS) and url is not None:
-        raise typer.BadParameter(f"The workload {workload} starts what it measures itself; leave --url away.")
-    timeout_s = float(timeout)
+    timeout_s = float(timeout) if timeout is not None else TIMEOUTS.get(workload, TIMEOUT_SECONDS)
+    given = {
+        "mode": mode,
+        "producers": producers,
+        "rate": rate,
+        "batch": batch,
+        "mtu": mtu,
+        "loss": loss,
+        "cluster": cluster,
+        "profile": profile,
+        "runs": runs,
+        "seconds": seconds,
+    }
+    _check_uses(workload, given, url)
     if workload is Workload.ALL:
         with _tidy_end():
             _run_all(size, count, timeout_s, json)
@@ -86,18 +142,32 @@ def bench(
     settings = Settings(
         workload=workload,
         size=size or SIZES.get(workload, SIZE_DEFAULT),
-        count=count or COUNTS[workload],
-        mode=mode or Mode.MANY,
-        producers=producers or 1,
-        rate=rate or RATES.get(workload, 0),
-        batch=batch or BATCH_DEFAULT,
-        mtu=mtu or MTU_DEFAULT,
-        loss=loss or 0,
+        count=count or COUNTS.get(workload, 0),
         url=url,
         timeout_s=timeout_s,
+        **_completed(workload, given),
     )
     with _tidy_end():
         _run_one(settings, json)
+
+
+def _completed(workload: Workload, given: dict[str, Any]) -> dict[str, Any]:
+    """What was given, and what some workloads take instead of the usual."""
+    usual = {"rate": RATES.get(workload, 0), "loss": LOSSES.get(workload, 0)}
+    return usual | {name: value for name, value in given.items() if value is not None}
+
+
+def _check_uses(workload: Workload, given: dict[str, Any], url: str | None) -> None:
+    """What would silently mean nothing is refused."""
+    for name, value in given.items():
+        uses = USES[name]
+        fits = workload in uses or (name == "profile" and given["cluster"] is not None)
+        if value is not None and not fits:
+            raise typer.BadParameter(f"--{name} means something to {' and '.join(uses)} only.")
+    if url is None:
+        return
+    if workload in (Workload.ALL, Workload.RECOVERY, Workload.BUS, *OF_CLUSTERS) or given["cluster"] is not None:
+        raise typer.BadParameter(f"The workload {workload} starts what it measures itself; leave --url away.")
 
 
 def _run_one(settings: Settings, json: bool) -> None:

@@ -7,6 +7,8 @@ one_by_one  the next message when the last one is confirmed
 searching   many messages that do not match and one that does
 recovering  the first message of a server that was killed
 echo        bytes there and back over TCP, without any server
+keeping_on  messages at a fixed rate while something fails, and what came of them
+unceasing   as many messages as possible, until told to stop
 multicasting  one node of a bus that sends, and others that receive
 """
 
@@ -15,7 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tocsin.cli.bench.roles import consuming, echo, multicasting, one_by_one, pacing, publishing, recovering, searching
+from tocsin.cli.bench.roles import (
+    consuming,
+    echo,
+    keeping_on,
+    multicasting,
+    one_by_one,
+    pacing,
+    publishing,
+    recovering,
+    searching,
+    unceasing,
+)
 
 Role = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
 
@@ -30,6 +43,10 @@ ROLES: dict[str, Role] = {
     "first receiver": recovering.receive_first,
     "echo": echo.answer,
     "caller": echo.call,
+    "steadfast sender": keeping_on.send_on,
+    "steadfast receiver": keeping_on.receive_on,
+    "unceasing sender": unceasing.send_without_end,
+    "unceasing receiver": unceasing.receive_without_end,
     "bus sender": multicasting.send,
     "bus receiver": multicasting.receive,
 }

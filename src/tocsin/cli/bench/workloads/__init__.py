@@ -9,6 +9,11 @@ backlog    publish all, then consume all
 recovery   kill -9, restart, first delivery
 selector   one match behind many others, while another destination goes on
 bus        one sender, two receivers on loopback multicast, without a server
+failover   kill -9 of a primary to the next confirmed publish, again and again
+replication  what a published byte costs on the bus, by the number of members
+loss       from producer to consumer over a bus that loses datagrams
+join       a backup with an empty disk joins while others publish
+steady     full load without faults: nothing changes in the group
 """
 
 from __future__ import annotations
@@ -21,11 +26,16 @@ from tocsin.cli.bench.workloads import (
     backlog,
     bus,
     e2e,
+    failover,
     fanout,
+    join,
     latency,
+    loss,
     publish,
     recovery,
+    replication,
     selector,
+    steady,
     sync,
 )
 
@@ -39,4 +49,9 @@ RUN: dict[Workload, Callable[[Settings], Result]] = {
     Workload.RECOVERY: recovery.run,
     Workload.SELECTOR: selector.run,
     Workload.BUS: bus.run,
+    Workload.FAILOVER: failover.run,
+    Workload.REPLICATION: replication.run,
+    Workload.LOSS: loss.run,
+    Workload.JOIN: join.run,
+    Workload.STEADY: steady.run,
 }

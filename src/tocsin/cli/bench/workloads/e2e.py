@@ -21,7 +21,8 @@ def run(settings: Settings) -> Result:
         stage.crew.gather(consumer, producer)
         meter = CpuMeter(stage.server)
         consumed, produced = stage.crew.step(consumer, producer)
-        cpu_s = meter.spent_s()
+        spent_s = meter.spent_by_process()
+        cpu_s = sum(spent_s.values()) if spent_s else None
         seconds = elapsed_s([produced, consumed], start=[produced])
         return Result(
             settings=settings,
@@ -34,5 +35,16 @@ def run(settings: Settings) -> Result:
                 "producer_cpu_s": rounded(produced["cpu_s"], 3),
                 "server_cpu_s": rounded(cpu_s, 3),
                 "consumer_cpu_s": rounded(consumed["cpu_s"], 3),
+                **_of_nodes(settings, spent_s),
             },
         )
+
+
+def _of_nodes(settings: Settings, spent_s: dict[str, float]) -> dict[str, object]:
+    """What each node of a cluster has spent."""
+    if settings.cluster is None:
+        return {}
+    return {
+        "cluster": str(settings.cluster),
+        **{f"{name}_cpu_s": round(seconds, 3) for name, seconds in spent_s.items()},
+    }

@@ -1,0 +1,57 @@
+"""From producer to consumer over a bus that loses datagrams, against the same without loss.
+
+Everything must arrive, and no member may leave the in-sync set meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tocsin.cli.bench.cluster import own_cluster
+from tocsin.cli.bench.crew import Crew
+from tocsin.cli.bench.report import Result
+from tocsin.cli.bench.settings import BATCH_DEFAULT, Mode, Settings
+from tocsin.cli.bench.shape import LOCAL
+from tocsin.cli.bench.stage import elapsed_s
+
+DESTINATION = "queue:bench.loss"
+
+
+def run(settings: Settings) -> Result:
+    without_s, _ = _measure(replace(settings, loss=0))
+    with_s, changes = _measure(settings)
+    return Result(
+        settings=settings,
+        seconds=with_s,
+        messages_per_second=settings.count / with_s,
+        more={
+            "loss_percent": settings.loss,
+            "messages_per_second_without_loss": round(settings.count / without_s, 1),
+            "share_of_loss_free_percent": round(100 * without_s / with_s, 2),
+            "changes_of_configuration": changes,
+        },
+    )
+
+
+def _measure(settings: Settings) -> tuple[float, int]:
+    """Seconds, and how often the group's configuration has changed meanwhile."""
+    shape = settings.cluster or LOCAL
+    more = {"drop_percent": settings.loss} if settings.loss else {}
+    parameters = {
+        "destination": DESTINATION,
+        "count": settings.count,
+        "size": settings.size,
+        "mode": Mode.MANY,
+        "batch": BATCH_DEFAULT,
+    }
+    with (
+        own_cluster(shape.client_managers, shape.members, str(settings.profile), more) as cluster,
+        Crew(cluster, settings.timeout_s) as crew,
+    ):
+        consumer = crew.start("consumer", **parameters)
+        producer = crew.start("publisher", **parameters)
+        crew.gather(consumer, producer)
+        before = cluster.leading_report()
+        consumed, produced = crew.step(consumer, producer)
+        after = cluster.leading_report()
+    return elapsed_s([produced, consumed], start=[produced]), after.version - before.version
