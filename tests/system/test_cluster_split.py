@@ -1,0 +1,155 @@
+"""The network is cut so that the primary is on the wrong side: it stops serving, and one history remains."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.system.cluster_load import LEAD_MAX, running_cluster, spread, until, url_at, wait_for_load
+from tests.system.load import Ledger, Load, check
+from tests.system.namespaces import Namespaces
+from tests.system.processes import PATIENCE
+
+import tocsin
+from tocsin import errors
+from tocsin.cli.bench.cluster import OwnCluster
+
+NODES = ["cm-1", "cm-2", "mm-1", "mm-2"]
+ISLAND_QUEUE = "island"
+SILENCE_SECONDS = 3.0
+"""Longer than a lease and a fail-over together."""
+
+
+@contextmanager
+def load_at(network: Namespaces, manager: str, url: str) -> Iterator[tuple[Load, Ledger]]:
+    """Producers and consumers on the machine of a client manager."""
+    load = Load(url, lead_max=LEAD_MAX)
+    begun, over = threading.Event(), threading.Event()
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        with load.running():
+            begun.set()
+            over.wait()
+
+    def run() -> None:
+        try:
+            network.inside(manager, work)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            begun.set()
+
+    thread = threading.Thread(target=run, name="load")
+    thread.start()
+    try:
+        assert begun.wait(2 * PATIENCE)
+        if not failed:
+            yield load, load.ledger
+    finally:
+        over.set()
+        thread.join(4 * PATIENCE)
+    if failed:
+        raise failed[0]
+
+
+class Islander:
+    """A client whose client manager will be cut off together with the primary."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = tocsin.connect(url)
+        self._session = self._connection.session(ack="client")
+        queue = self._session.queue(ISLAND_QUEUE)
+        self._producer = self._session.producer(queue)
+        self._producer.send_many([f"before the cut {number}" for number in range(10)])
+        self._consumer = self._session.consumer(queue, prefetch=1)
+        first = self._consumer.receive(PATIENCE)
+        assert first is not None and first.body == "before the cut 0"
+        self._session.acknowledge()
+
+    def speak(self) -> None:
+        self.handle = self._producer.send_nowait("from the island")
+
+    def check_silence(self) -> None:
+        """Nothing is confirmed any more."""
+        with pytest.raises(errors.TimedOut):
+            self.handle.wait(SILENCE_SECONDS)
+
+    def check_rest(self) -> None:
+        """What waited is confirmed, and everything comes once each, in order, or marked."""
+        self.handle.wait(PATIENCE)
+        firsts: list[str] = []
+        while (message := self._consumer.receive(1.0)) is not None:
+            if message.body in firsts:
+                assert message.redelivered
+            else:
+                firsts.append(str(message.body))
+            self._session.acknowledge()
+        expected = [*(f"before the cut {number}" for number in range(1, 10)), "from the island"]
+        assert firsts == expected, firsts
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def epoch_of(cluster: OwnCluster, name: str) -> int:
+    report = cluster.report(name)
+    return 0 if report is None else report.epoch
+
+
+def other_leads(cluster: OwnCluster, old: str) -> Callable[[], bool]:
+    return lambda: cluster.primary() not in (None, old)
+
+
+@pytest.mark.timeout(180)
+def test_a_primary_that_is_cut_off_stops_serving_and_joins_again(tmp_path: Path) -> None:
+    with (
+        Namespaces(NODES) as network,
+        running_cluster(tmp_path, spread(network, client_managers=2, members=2), network) as cluster,
+        load_at(network, "cm-1", url_at(cluster, "cm-1")) as (load, ledger),
+        closing(network.inside("cm-2", lambda: Islander(url_at(cluster, "cm-2")))) as islander,
+    ):
+        wait_for_load(ledger, confirmed=500, settled=100)
+        old = cluster.primary()
+        assert old is not None
+        old_epoch = epoch_of(cluster, old)
+        ledger.killed()
+        network.isolate([old, "cm-2"])
+        network.inside("cm-2", islander.speak)
+        until(cluster, ledger, other_leads(cluster, old), "has another primary")
+        wait_for_load(ledger, confirmed=500, settled=100)
+        islander.check_silence()
+        assert epoch_of(cluster, old) == old_epoch, "nobody has told it, so it cannot know of the new epoch"
+        new = cluster.primary()
+        assert new is not None and epoch_of(cluster, new) > old_epoch
+
+        network.heal()
+        until(cluster, ledger, cluster.is_well, "is whole again")
+        assert cluster.primary() == new, "who led on the island does not take over again"
+        wait_for_load(ledger, confirmed=500, settled=100)
+        network.inside("cm-2", islander.check_rest)
+        load.finish()
+    check(ledger)
+
+
+@pytest.mark.timeout(120)
+def test_a_backup_that_is_cut_off_changes_nothing_for_clients(tmp_path: Path) -> None:
+    with (
+        Namespaces(NODES) as network,
+        running_cluster(tmp_path, spread(network, client_managers=2, members=2), network) as cluster,
+        load_at(network, "cm-1", url_at(cluster, "cm-1")) as (load, ledger),
+    ):
+        primary = cluster.primary()
+        backup = next(name for name in cluster.members if name != primary)
+        number, epoch = cluster.config.node(backup).number, cluster.leading_report().epoch
+        network.isolate([backup])
+        until(cluster, ledger, lambda: number not in cluster.leading_report().in_sync, "goes on without the backup")
+        wait_for_load(ledger, confirmed=500, settled=100)
+        network.heal()
+        until(cluster, ledger, cluster.is_well, "is whole again")
+        assert cluster.leading_report().epoch == epoch
+        load.finish()
+    check(ledger)
