@@ -33,6 +33,9 @@ def test_either_client_manager_reaches_everything(tmp_path: Path) -> None:
         assert set(names) <= listed
         seen = cluster.command("status")
         assert seen["well"] and all(group["destinations"] for group in seen["groups"])
+        asked = cluster.command("status", "--url", cluster.url_of("cm-2"))
+        assert [group["primary"] for group in asked["groups"]] == [group["primary"] for group in seen["groups"]]
+        assert asked["well"] and {node["name"] for node in asked["nodes"]} >= {"cm-2", "mm-1a", "mm-2b"}
         assert cluster.command("down") == {"stopped": cluster.directory.names, "killed": []}
         cluster.check_logs()
 

@@ -206,6 +206,11 @@ class Connection:
         reply = await self._request("dead.resend", {"offsets": [number for pair in offsets for number in pair]})
         return int(reply.get("messages", 0))
 
+    async def cluster_status(self) -> dict[str, Any]:
+        """What the server that this connection ends at knows of its cluster: groups, who leads, who is in sync."""
+        reply = await self._request("cluster.status", {})
+        return {name: value for name, value in reply.items() if name != "id"}
+
     async def _request(self, op: str, fields: dict[str, Any]) -> dict[str, Any]:
         self._used = True
         return await self._line.run(operations.request(self._line.core, 0, op, fields))

@@ -211,6 +211,11 @@ class Connection:
         reply = self._request("dead.resend", {"offsets": [number for pair in offsets for number in pair]})
         return int(reply.get("messages", 0))
 
+    def cluster_status(self) -> dict[str, Any]:
+        """What the server that this connection ends at knows of its cluster: groups, who leads, who is in sync."""
+        reply = self._request("cluster.status", {})
+        return {name: value for name, value in reply.items() if name != "id"}
+
     def _request(self, op: str, fields: dict[str, Any]) -> dict[str, Any]:
         self._used = True
         return self._line.run(operations.request(self._line.core, 0, op, fields))

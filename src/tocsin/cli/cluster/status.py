@@ -64,7 +64,7 @@ class ClusterStatus:
 
     @property
     def is_anything_running(self) -> bool:
-        return any(node.pid is not None for node in self.nodes)
+        return any(node.state != "stopped" for node in self.nodes)
 
     def as_json(self) -> dict[str, Any]:
         groups = [{**asdict(group), "state": group.state} for group in self.groups]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,18 +101,41 @@ def up(
 @app.command()
 def status(
     directory: Directory = DIRECTORY_DEFAULT,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Ask a client manager, perhaps of another machine, instead.")
+    ] = None,
+    user: options.User = None,
+    password: options.Password = None,
+    tls_ca: options.TlsCa = None,
     watch: Annotated[bool, options.flag("--watch", "-w", help="Again and again, until Ctrl-C.")] = False,
     json: options.Json = False,
 ) -> None:
     """Show groups and nodes. Exit code 0: all is well; 1: something is missing; 3: nothing runs."""
-    from tocsin.cli.cluster import view
-    from tocsin.cli.cluster.directory import ClusterDirectory
-    from tocsin.cli.cluster.status import look
+    with _watcher(directory, url, options.Access(url or "", user, password, tls_ca)) as look:
+        _show(look, watch=watch, json=json)
 
-    cluster = ClusterDirectory(directory)
+
+@contextmanager
+def _watcher(directory: Path, url: str | None, access: options.Access) -> Iterator[Callable[[], ClusterStatus]]:
+    """Tells the state of the cluster as often as it is asked."""
+    if url is None:
+        from tocsin.cli.cluster.status import look
+
+        cluster = _open(directory)
+        yield lambda: look(cluster)
+        return
+    from tocsin.cli.cluster.remote import from_client_manager
+
+    with access.connect() as connection:
+        yield lambda: from_client_manager(connection.cluster_status(), url)
+
+
+def _show(look: Callable[[], ClusterStatus], *, watch: bool, json: bool) -> None:
+    from tocsin.cli.cluster import view
+
     if watch:
-        view.watch(lambda: look(cluster), "")
-    seen = look(cluster)
+        view.watch(look, "")
+    seen = look()
     if json:
         print_json(seen.as_json())
     else:
