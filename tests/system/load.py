@@ -134,8 +134,8 @@ class Load:
     """Two producers, two consumers of the queue, one durable subscriber of the topic."""
 
     url: str
-    lead_max: int | None = None
-    """Producers wait when so many more messages are confirmed than acknowledged; None: never."""
+    lead_max: int = BACKLOG_MAX
+    """Producers wait when so many more messages are confirmed than acknowledged."""
     ledger: Ledger = field(default_factory=Ledger)
     no_more: threading.Event = field(default_factory=threading.Event)
     drained: threading.Event = field(default_factory=threading.Event)
@@ -180,10 +180,11 @@ class Load:
         self.drained.set()
 
     def _wait_for_consumers(self) -> None:
-        ledger = self.ledger
+        """A long run would else end with a backlog that takes longer to drain than it took to build."""
+        ledger, lead_max = self.ledger, self.lead_max
         while not self.no_more.is_set():
             with ledger.changed:
-                if ledger.changed.wait_for(lambda: ledger.backlog < BACKLOG_MAX, 0.1):
+                if ledger.changed.wait_for(lambda: ledger.backlog < lead_max, 0.1):
                     return
 
     def _send_many(self) -> None:
@@ -209,7 +210,6 @@ class Load:
                 self._wait_for_consumers()
                 if self.no_more.is_set():
                     break
-                self._wait_for_consumers()
                 for name, producer in lanes:
                     body = f"single-{name}-{number:06}"
                     under_way.append((name, body, producer.send_nowait(body)))
@@ -218,16 +218,6 @@ class Load:
             while under_way:
                 self._confirm_first(under_way)
         self.ledger.confirm("ended", ["single"])
-
-    def _wait_for_consumers(self) -> None:
-        """A long run would else end with a backlog that takes longer to drain than it took to build."""
-        ledger, lead_max = self.ledger, self.lead_max
-        if lead_max is not None and ledger.confirmations - len(ledger.acknowledged) > lead_max:
-            with ledger.changed:
-                ledger.changed.wait_for(
-                    lambda: self.no_more.is_set() or ledger.confirmations - len(ledger.acknowledged) <= lead_max,
-                    PATIENCE,
-                )
 
     def _confirm_first(self, under_way: deque[tuple[str, str, Any]]) -> None:
         name, body, handle = under_way.popleft()
