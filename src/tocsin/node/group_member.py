@@ -21,7 +21,7 @@ from tocsin.cluster.register_events import Received, Send
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.model.errors import ProtocolError
-from tocsin.model.limits import GROUP_STATUS_SECONDS, HAND_OVER_SECONDS, LINK_MESSAGES_EARLY_MAX, SNAPSHOT_EVERY_BYTES
+from tocsin.model.limits import HAND_OVER_SECONDS, LINK_MESSAGES_EARLY_MAX, SNAPSHOT_EVERY_BYTES
 from tocsin.node.following import Following
 from tocsin.node.group_disk import Entries, GroupDisk, Installed
 from tocsin.node.group_journal import GroupJournal, References
@@ -300,7 +300,7 @@ class GroupMember:
 
     def _tell_status(self, now: float) -> None:
         assert self._workers is not None
-        self._status_at = now + GROUP_STATUS_SECONDS
+        self._status_at = now + self._settings.status_seconds
         status = self.status()
         self._told = status.role, status.epoch, status.in_sync
         self._out.append(envelope_to(group_out(self.group), status, Stream.CONTROL))

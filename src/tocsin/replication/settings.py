@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tocsin.model.limits import GROUP_LEASE_SECONDS
+from tocsin.model.limits import GROUP_LEASE_SECONDS, GROUP_STATUS_SECONDS
 
 EJECT_SECONDS = 2.0
 
@@ -31,6 +31,8 @@ class GroupSettings:
     fetch_seconds: float = 0.25
     stuck_seconds: float = 1.0
     """A primary whose own disk stands still for so long asks for no lease."""
+    status_seconds: float = GROUP_STATUS_SECONDS
+    """How often a member tells client managers about itself, when nothing changes."""
 
     @property
     def audience(self) -> tuple[int, ...]:

@@ -9,4 +9,13 @@ history      what applications saw, and whether that may be
 workers      disk threads in virtual time
 server_node  a whole server in one process
 single       one server under faults
+fabric       the bus, message by message
+vote_disk    a disk that tells when a vote is durable
+cluster_host one node of a cluster
+shadow_log   what checkers know of a member's log
+group_checks the invariants of one group
+world        a whole cluster
+faults       what goes wrong in it
+run          one seed, from beginning to end
+tally        what many seeds came to
 """

@@ -51,6 +51,7 @@ class WatchedSettlements(Settlements):
         return self._blocks[id(decoded)][1]
 
     def _settle(self, outcome: Outcome, ranges: list[Range], delay_ms: int | None = None, reason: str = "") -> None:
+        self.history.settlements += 1
         if outcome is Outcome.ACKNOWLEDGE:
             self.view.acknowledging.update(self._bodies(ranges))
         super()._settle(outcome, ranges, delay_ms, reason)

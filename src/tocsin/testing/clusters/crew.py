@@ -31,7 +31,9 @@ class Crew:
 
     def assemble(self) -> None:
         random = self._timeline.random
-        for _ in range(random.randint(1, 2)):
+        producers = random.randint(1, 2)
+        self.pace.publish_seconds *= producers
+        for _ in range(producers):
             self._produce()
         for source in self.sources:
             for _ in range(random.randint(1, 2)):

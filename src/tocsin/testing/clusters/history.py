@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tocsin.testing.simulation.checkers import Violation
+from tocsin.testing.simulation.register_checks import Violation
 
 DEAD_MESSAGES = "queue:_DMQ"
 
@@ -70,6 +70,8 @@ class History:
         self.views: dict[str, ViewHistory] = {}
         self.dead: dict[str, int] = {}
         self.confirmed = self.deliveries = self.redeliveries = self.acknowledgements = 0
+        self.settlements = 0
+        """What applications said about messages that they had got."""
 
     def view(self, name: str, destination: str) -> ViewHistory:
         return self.views.setdefault(name, ViewHistory(name, destination))

@@ -9,7 +9,7 @@ from tocsin.testing.clusters.lines import Exchange
 from tocsin.testing.clusters.server_node import ServerNode
 from tocsin.testing.clusters.timeline import Timeline
 from tocsin.testing.clusters.workload import Pace
-from tocsin.testing.simulation.checkers import Violation
+from tocsin.testing.simulation.register_checks import Violation
 
 FAULT_SECONDS = 60.0
 HEAL_SECONDS = 30.0
@@ -82,7 +82,7 @@ class SingleWorld:
         self._active = False
         self._restart()
         self.exchange.mend()
-        self.server.speed.stalled_until = self.server.paused_until = 0.0
+        self.server.speed.stalled_until = 0.0
         self.crew.pace.peaceful = True
         self.crew.replace_all()
 

@@ -50,6 +50,7 @@ class Pace:
     """How busy the applications are."""
 
     publish_seconds: float = 0.4
+    """Between two batches of all producers together."""
     think_seconds: float = 0.02
     volatile: float = 0.05
     """How many of the batches need not survive a crash."""
@@ -61,9 +62,14 @@ class Workload:
     def __init__(self, timeline: Timeline, history: History, pace: Pace) -> None:
         self._timeline, self._random = timeline, timeline.random
         self.history, self.pace = history, pace
-        self.operations = 0
+        self._operations = 0
         self._bodies = 0
         self.unconfirmed: dict[str, Sent] = {}
+
+    @property
+    def operations(self) -> int:
+        """Batches sent, messages received, settlements, things opened."""
+        return self._operations + self.history.settlements
 
     # ---- producers
 
@@ -79,7 +85,7 @@ class Workload:
             if len(waiting) >= _UNCONFIRMED_MAX:
                 yield from _quietly(waiting[0])
                 continue
-            self.operations += 1
+            self._operations += 1
             waiting += self._send(client, session, self._random.choice(destinations))
             if self._random.random() < 0.02:
                 for pending in waiting:
@@ -151,7 +157,7 @@ class Workload:
                 result = yield opening.send(result)
         except StopIteration:
             pass
-        self.operations += 1
+        self._operations += 1
         if durable and view.since is None:
             view.since = self._timeline.time
         return consumer
@@ -182,7 +188,7 @@ class Workload:
             said_at = settlements.said_at(run.decoded)
             received = Received(message.body, offset, run.redelivered, said_at, f"client {client.number}")
             self.history.takes(view, received, self._timeline.time)
-            self.operations += 1
+            self._operations += 1
             if session.ack == "client":
                 self._settle(message, kept)
             difficult = not self.pace.peaceful
@@ -212,7 +218,7 @@ class Workload:
     def create(self, client: SimulatedClient, destination: str, **options: Any) -> Script:
         fields = {"destination": destination, "options": options}
         yield from request(client.core, 0, "destination.create", fields)
-        self.operations += 1
+        self._operations += 1
 
 
 def _quietly(pending: Pending) -> Generator[Pending | float, Any, None]:

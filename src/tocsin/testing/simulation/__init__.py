@@ -4,6 +4,7 @@ run             one seed: faults, then peace, then the verdict
 world           the event queue and everything in it
 faults          what goes wrong, and what is still within the promise
 checkers        the invariants
+register_checks those of the register alone
 network         loses, doubles, delays, cuts
 clock           differs from node to node
 log             a group log that forgets what was not flushed

@@ -15,25 +15,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tocsin.cluster.group_config import Ballot, GroupConfig, Replica, is_majority
+from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.cluster.vote import Vote
 from tocsin.replication.events import RoleChanged
 from tocsin.replication.log import Entry
 from tocsin.replication.roles import Role
+from tocsin.testing.simulation.register_checks import RegisterChecks, Violation
 from tocsin.testing.simulation.state import name_of
+
+__all__ = ["Checkers", "Violation"]
 
 if TYPE_CHECKING:
     from tocsin.testing.simulation.member_node import MemberNode
     from tocsin.testing.simulation.voter_node import VoterNode
     from tocsin.testing.simulation.world import World
-
-
-class Violation(AssertionError):
-    """An invariant is broken."""
-
-    def __init__(self, invariant: str, text: str) -> None:
-        super().__init__(f"{invariant}: {text}")
-        self.invariant = invariant
 
 
 class _Chosen(NamedTuple):
@@ -53,55 +48,21 @@ class Checkers:
         self.history: list[_Chosen] = []
         """Every committed record, by LSN."""
         self.confirmed_copies: dict[int, int] = {}
-        self.config: GroupConfig | None = None
-        """The newest configuration that was chosen."""
-        self._config_ballot = Ballot(0, 0, 0)
-        self._by_version: dict[int, GroupConfig] = {}
-        self._accepted: dict[Ballot, tuple[GroupConfig, set[Replica]]] = {}
-        self._promised: dict[Replica, Ballot] = {}
-        self._primaries: dict[int, int] = {}
+        self.register = RegisterChecks()
         self._hashes: list[int] = []
         self._stored: dict[int, int] = {}
         self._heard: dict[int, int] = {}
         self.lost: set[Replica] = set()
         """Replicas whose disk was lost."""
 
-    # ---- the register
+    @property
+    def config(self) -> GroupConfig | None:
+        """The newest configuration that was chosen."""
+        return self.register.config
 
     def voted(self, node: VoterNode, vote: Vote) -> None:
-        replica = Replica(node.node, vote.store)
-        if vote.promised < self._promised.get(replica, vote.promised):
-            raise Violation("I4", f"{replica} promised {vote.promised} after {self._promised[replica]}")
-        self._promised[replica] = vote.promised
-        if vote.config is None:
-            return
-        config, voters = self._accepted.setdefault(vote.accepted, (vote.config, set()))
-        if config != vote.config:
-            raise Violation("I4", f"two configurations at ballot {vote.accepted}: {config} and {vote.config}")
-        voters.add(replica)
-        if is_majority(config.voters, voters):
-            self._choose(vote.accepted, config)
-
-    def _choose(self, ballot: Ballot, config: GroupConfig) -> None:
-        other = self._by_version.setdefault(config.version, config)
-        if other != config:
-            raise Violation("I4", f"version {config.version} is both {other} and {config}")
-        if ballot <= self._config_ballot:
-            return
-        current = self.config
-        if current is not None and (config.version < current.version or config.epoch < current.epoch):
-            raise Violation("I4", f"{config} was chosen after {current}")
-        if current is not None and config != current:
-            self._check_successor(current, config)
-        self._config_ballot, self.config = ballot, config
-
-    def _check_successor(self, current: GroupConfig, config: GroupConfig) -> None:
-        if config.epoch == current.epoch:
-            self._world.stats.in_sync_changes += 1
-            return
-        promoted = {replica for replica in current.in_sync if replica.node == config.primary}
-        if config.version == current.version + 1 and not promoted:
-            raise Violation("I5", f"node {config.primary} was promoted, but in sync were {current.in_sync}")
+        self.register.voted(node.node, vote)
+        self._world.stats.in_sync_changes = self.register.in_sync_changes
 
     def admitted(self, client: int, epoch: int) -> None:
         if epoch < self._heard.get(client, 0):
@@ -117,13 +78,8 @@ class Checkers:
             return
         primary = node.member.primary
         assert primary is not None
-        other = self._primaries.setdefault(primary.epoch, node.node)
-        if other != node.node:
-            raise Violation("I3", f"epoch {primary.epoch} has the primaries {other} and {node.node}")
-        if self.config is not None and primary.epoch < self.config.epoch:
-            # Stale already: it cannot commit any more, and will hear of it.
-            return
-        self._check_log(node, len(self.history), "I1", "the log of a new primary lacks or changes")
+        if self.register.promoted(node.node, primary.epoch):
+            self._check_log(node, len(self.history), "I1", "the log of a new primary lacks or changes")
 
     def _check_log(self, node: MemberNode, last: int, invariant: str, text: str) -> None:
         log = node.log

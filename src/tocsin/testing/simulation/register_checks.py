@@ -1,0 +1,69 @@
+"""Checkers of a group's register, from the votes as they become durable: I3, I4 and I5."""
+
+from __future__ import annotations
+
+from tocsin.cluster.group_config import Ballot, GroupConfig, Replica, is_majority
+from tocsin.cluster.vote import Vote
+
+
+class Violation(AssertionError):
+    """An invariant is broken."""
+
+    def __init__(self, invariant: str, text: str) -> None:
+        super().__init__(f"{invariant}: {text}")
+        self.invariant = invariant
+
+
+class RegisterChecks:
+    def __init__(self) -> None:
+        self.config: GroupConfig | None = None
+        """The newest configuration that was chosen."""
+        self.in_sync_changes = 0
+        self._config_ballot = Ballot(0, 0, 0)
+        self._by_version: dict[int, GroupConfig] = {}
+        self._accepted: dict[Ballot, tuple[GroupConfig, set[Replica]]] = {}
+        self._promised: dict[Replica, Ballot] = {}
+        self._primaries: dict[int, int] = {}
+
+    def voted(self, node: int, vote: Vote) -> None:
+        """A voter's file says this now, durably."""
+        replica = Replica(node, vote.store)
+        if vote.promised < self._promised.get(replica, vote.promised):
+            raise Violation("I4", f"{replica} promised {vote.promised} after {self._promised[replica]}")
+        self._promised[replica] = vote.promised
+        if vote.config is None:
+            return
+        config, voters = self._accepted.setdefault(vote.accepted, (vote.config, set()))
+        if config != vote.config:
+            raise Violation("I4", f"two configurations at ballot {vote.accepted}: {config} and {vote.config}")
+        voters.add(replica)
+        if is_majority(config.voters, voters):
+            self._choose(vote.accepted, config)
+
+    def _choose(self, ballot: Ballot, config: GroupConfig) -> None:
+        other = self._by_version.setdefault(config.version, config)
+        if other != config:
+            raise Violation("I4", f"version {config.version} is both {other} and {config}")
+        if ballot <= self._config_ballot:
+            return
+        current = self.config
+        if current is not None and (config.version < current.version or config.epoch < current.epoch):
+            raise Violation("I4", f"{config} was chosen after {current}")
+        if current is not None and config != current:
+            self._check_successor(current, config)
+        self._config_ballot, self.config = ballot, config
+
+    def _check_successor(self, current: GroupConfig, config: GroupConfig) -> None:
+        if config.epoch == current.epoch:
+            self.in_sync_changes += 1
+            return
+        promoted = {replica for replica in current.in_sync if replica.node == config.primary}
+        if config.version == current.version + 1 and not promoted:
+            raise Violation("I5", f"node {config.primary} was promoted, but in sync were {current.in_sync}")
+
+    def promoted(self, node: int, epoch: int) -> bool:
+        """A member is primary of an epoch from now on; False when it is stale already: it cannot commit any more."""
+        other = self._primaries.setdefault(epoch, node)
+        if other != node:
+            raise Violation("I3", f"epoch {epoch} has the primaries {other} and {node}")
+        return self.config is None or epoch >= self.config.epoch

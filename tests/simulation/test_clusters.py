@@ -1,0 +1,58 @@
+"""Whole clusters with their clients under faults, from many seeds. A failure names its seed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+from tests.simulation.conftest import TALLY
+
+from tocsin.testing.clusters.run import FAULTS_MIN, OPERATIONS_MIN, SHAPES, run_cluster
+from tocsin.testing.clusters.tally import ClusterTally
+from tocsin.testing.clusters.world import ClusterShape
+from tocsin.testing.simulation.register_checks import Violation
+
+SEEDS_PER_PIECE = 12
+PIECES = 1
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("piece", range(PIECES))
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_invariant_holds(shape: ClusterShape, piece: int, record_property: Callable[[str, object], None]) -> None:
+    tally = ClusterTally()
+    for seed in range(piece * SEEDS_PER_PIECE, (piece + 1) * SEEDS_PER_PIECE):
+        begin = time.monotonic()
+        try:
+            outcome = run_cluster(seed, shape)
+        except Violation as violation:
+            pytest.fail(f"seed {seed}, shape {shape}: {violation}", pytrace=False)
+        tally.add(outcome, time.monotonic() - begin)
+        assert outcome.simulated_seconds >= 60
+        assert outcome.operations >= OPERATIONS_MIN
+        assert outcome.faults >= FAULTS_MIN
+    record_property(TALLY, (str(shape), tally.fields()))
+    # A simulation in which nothing happens proves nothing. One member alone is always in sync.
+    assert tally.commits and tally.fail_overs and tally.resumes and tally.retransmissions
+    assert tally.in_sync_changes or shape.members == 1
+
+
+def test_the_same_seed_gives_the_same_events() -> None:
+    assert run_cluster(3, ClusterShape(2, 1)) == run_cluster(3, ClusterShape(2, 1))
+    assert run_cluster(3, ClusterShape(2, 1)).trace != run_cluster(4, ClusterShape(2, 1)).trace
+
+
+def test_the_same_events_in_another_process() -> None:
+    """Nothing depends on the order in which a process happens to keep its strings."""
+    command = [sys.executable, "-m", "tocsin.testing.simulate_clusters", "--seed", "5", "--seeds", "1", "--traces"]
+    outputs = set[tuple[str, ...]]()
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=100)
+        outputs.add(tuple(line for line in done.stdout.splitlines() if line.startswith("trace")))
+    assert len(outputs) == 1
+    assert len(outputs.pop()) == len(SHAPES)
