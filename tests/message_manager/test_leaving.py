@@ -320,3 +320,35 @@ def test_held_deliveries_begin_by_themselves_after_the_grace() -> None:
     assert promoted.manager.next_deadline() is not None
     promoted.advance(5)
     assert [each[:2] for each in delivered(promoted.replies[CM2])] == [(0, 1)]
+
+
+@pytest.mark.parametrize("nacker_first", [False, True])
+def test_a_message_that_was_given_back_and_taken_by_another_stays_with_the_other(nacker_first: bool) -> None:
+    """The nack was stored, and its confirmation was lost with the primary: so it is said again."""
+    stage = Stage()
+    with_a_message(stage)
+    nack = SettleMessages(KEY, Settle(1, Outcome.NACK, 1, [(0, 1)]))
+    stage.tell(CM1, GrantCredit(KEY, 1, 1 << 20))
+    stage.tell(CM1, PauseSession(SESSION))
+    stage.tell(CM1, nack)
+    other = (identity(3), 1)
+    assert delivered(stage.open_consumer(CM2, identity(3), connection=identity(103))) == [(0, 1, 2)]
+    promoted = stage.crash()
+    promoted.manager.hold_deliveries(promoted.clock.now())
+
+    def nacker_restates() -> None:
+        promoted.open_consumer("1/1/1", held=[(0, 1)])
+        promoted.tell("1/1/1", nack)
+
+    if nacker_first:
+        nacker_restates()
+    kept = answered(promoted.open_consumer("2/1/1", identity(3), connection=identity(103), held=[(0, 1)]))
+    assert kept == {"kept": [[0, 1]]}
+    if not nacker_first:
+        nacker_restates()
+    promoted.manager.release_deliveries()
+    promoted.settle()
+    promoted.tell("2/1/1", SettleMessages(other, Settle(1, Outcome.ACKNOWLEDGE, 1, [(0, 1)])))
+    promoted.advance(60)
+    assert promoted.state().backlog() == 0
+    assert all(delivered(replies) == [] for replies in promoted.replies.values())
