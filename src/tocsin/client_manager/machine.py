@@ -278,7 +278,7 @@ class ClientManager:
         if self._settings.clustered:
             if state.proved and not greeted.known:
                 # It comes from another client manager: its temporary destinations live on with it.
-                here = {"connections": [state.identity]}
+                here = {"connections": [state.identity], "arrived": True}
                 self._desk.commands.append(Administer(self._desk.next_request(), "connection.keep", here))
             if greeted.claims:
                 state.phase = Phase.CLAIMING

@@ -294,9 +294,8 @@ class Router:
         repeated.clear()
         for client_id, connection in self._book.claims.items():
             if self.places.slot_group(client_id) == group:
-                claim = Administer(
-                    self._next_request(), "client_id.claim", {"client_id": client_id, "connection": connection}
-                )
+                fields = {"client_id": client_id, "connection": connection, "again": True}
+                claim = Administer(self._next_request(), "client_id.claim", fields)
                 repeated[claim.request] = partial(self._claimed_again, client_id, connection)
                 self._send(group, claim)
         for session in self._book.sessions.values():

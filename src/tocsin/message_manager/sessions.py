@@ -5,9 +5,12 @@ slashes. When a client manager is gone, all that came from it is remembered as a
 from another origin when the grace is over has gone for good. Nothing of this is in the journal: client managers say it
 again when they link to a new primary.
 
-    client_id.claim    {client_id, connection}  one connection in the cluster has it, wherever it speaks from
-    client_id.release  {client_id, connection}  counts only from the client manager that holds the claim
-    connection.keep    {connections}            these connections live there now, and so do their temporary destinations
+    client_id.claim    {client_id, connection, again?}  one connection in the cluster has it, wherever it speaks from
+    client_id.release  {client_id, connection}          counts only from the client manager that holds the claim
+    connection.keep    {connections, arrived?}          they live there, and so do their temporary destinations
+
+A client manager that has not noticed yet that a client went elsewhere says with its next link that the client is there.
+So what is said `again`, or without `arrived`, moves nothing away from where the client came to since.
 """
 
 from __future__ import annotations
@@ -45,6 +48,8 @@ class Departure:
     """What went at one moment, each with the origin it had: one that has another by the deadline is still there."""
 
     deadline: float
+    prefix: str
+    """Whose links they were on."""
     sessions: list[tuple[bytes, str]] = field(default_factory=list)
     consumers: list[tuple[ConsumerKey, str]] = field(default_factory=list)
     """Also those of sessions that have moved already, and left them behind."""
@@ -119,7 +124,8 @@ class Sessions:
             raise InvalidClientId(f"The client id {client_id!r} is in use by another connection.")
         if claim is None and len(self.client_ids) >= CLIENT_IDS_MAX:
             raise ResourceExhausted(f"There are {CLIENT_IDS_MAX} client ids in use, which is the most.")
-        self.client_ids[client_id] = Claim(connection, origin)
+        if claim is None or not fields.get("again") or self._may_move(claim.origin, origin):
+            self.client_ids[client_id] = Claim(connection, origin)
 
     def _release(self, origin: str, fields: dict[str, Any]) -> None:
         client_id, connection = _client_id(fields), _connection(fields.get("connection"))
@@ -131,14 +137,21 @@ class Sessions:
         connections = fields.get("connections")
         if not isinstance(connections, list):
             raise ProtocolError("The field 'connections' of a request must be a list of connection ids.")
-        for connection in connections:
-            self.connections[_connection(connection)] = origin
+        arrived = bool(fields.get("arrived"))
+        for connection in map(_connection, connections):
+            if arrived or self._may_move(self.connections.get(connection, origin), origin):
+                self.connections[connection] = origin
+
+    def _may_move(self, former: str, origin: str) -> bool:
+        """From another link of the same client manager, or from one that is gone."""
+        return same_manager(former, origin) or any(is_of(former, departure.prefix) for departure in self._departures)
 
     # ---- who goes
 
     def gone(self, prefix: str, consumers: Iterable[tuple[ConsumerKey, str]], deadline: float) -> Departure:
         departure = Departure(
             deadline,
+            prefix,
             [(each, known.origin) for each, known in self.known.items() if is_of(known.origin, prefix)],
             list(consumers),
             [(each, origin) for each, origin in self.connections.items() if is_of(origin, prefix)],
@@ -152,7 +165,7 @@ class Sessions:
         """Nobody has spoken for these connections yet; by the deadline somebody should have."""
         missing = [(each, NOBODY) for each in connections if each not in self.connections]
         if missing:
-            self._departures.append(Departure(deadline, connections=missing))
+            self._departures.append(Departure(deadline, NOBODY, connections=missing))
 
     def next_deadline(self) -> float | None:
         return self._departures[0].deadline if self._departures else None
