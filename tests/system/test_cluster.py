@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.node.cluster_drafts import write
 from tests.system.clusters import ClusterProcesses
 from tests.system.load import Load, check
@@ -226,3 +227,41 @@ def test_a_power_failure_of_everything_loses_nothing(tmp_path: Path) -> None:
                 consumer = session.consumer(session.queue(name))
                 assert [body_of(consumer) for _ in range(100)] == [f"{name} {number}" for number in range(100)]
         cluster.check_logs()
+
+
+def test_a_network_without_multicast_and_a_witness_that_decides(tmp_path: Path) -> None:
+    draft = local_draft(tmp_path, EXAMPLES / "two-hosts.toml")
+    text = draft.read_text().replace('name = "shop"', 'name = "shop"\nencryption = false')
+    draft.write_text(text.replace('name = "lan"', 'name = "lan"\nmulticast = false\nmtu = 65536'))
+    with ClusterProcesses(tmp_path / "cluster", "--config", str(draft)) as cluster:
+        with tocsin.connect(cluster.url_of("witness")) as connection, connection.session() as session:
+            producer, consumer = session.producer(session.queue("orders")), session.consumer(session.queue("orders"))
+            producer.send("while all live")
+            assert body_of(consumer) == "while all live"
+            cluster.command("kill", cluster.group()["primary"])
+            producer.send("while one is dead")
+            assert body_of(consumer) == "while one is dead"
+            assert connection.cluster_status()["groups"][0]["linked"]
+        cluster.check_logs()
+
+
+def test_users_are_read_again_when_asked_to(tmp_path: Path) -> None:
+    shape = ("--groups", "1", "--members", "1", "--client-managers", "1")
+    cluster = ClusterProcesses(tmp_path / "cluster", *shape)
+    node = cluster.folder / "nodes" / "cm-1"
+    add_user(node / "users", "ada")
+    with open(node / "node.toml", "a") as file:
+        file.write('users_file = "users"\n')
+    with cluster:
+        with pytest.raises(tocsin.errors.AuthenticationFailed):
+            tocsin.connect(cluster.url, user="bob", password="secret")
+        add_user(node / "users", "bob")
+        cluster.directory.process("cm-1").signal(signal.SIGHUP)
+        until(lambda: "have been reloaded" in (node / "log").read_text(), "it says so")
+        with tocsin.connect(cluster.url, user="bob", password="secret") as connection, connection.session() as session:
+            session.producer(session.queue("orders")).send("from bob")
+
+
+def add_user(file: Path, name: str) -> None:
+    done = run_command("user", "add", name, "--users", str(file), "--password-stdin", feed=b"secret\n")
+    assert done.returncode == 0, done.stderr
