@@ -153,6 +153,28 @@ def test_what_a_consumer_holds_and_has_settled_is_said_again() -> None:
     assert isinstance(again[1], OpenConsumer) and again[1].held == [(13, 15)]
 
 
+def test_only_the_last_word_about_a_message_is_said_again() -> None:
+    cluster = Cluster()
+    group = cluster.group
+    session = cluster.connect().session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders")
+    producer.send(*"abc")
+    opened, publish = group.take_taken()[1:]
+    cluster.reply(group, stored(publish), delivery(opened, publish, 0))
+    consumer.nack(*consumer.take())
+    cluster.reply(group, delivery(opened, publish, 0))
+    a, _, _ = consumer.take()
+    consumer.ack(a)
+    cluster.fail_over(group)
+    again = group.take_taken()
+    assert isinstance(again[1], OpenConsumer) and again[1].held == [(0, 3)]
+    settles = [each.settle for each in again if isinstance(each, SettleMessages)]
+    assert [(each.number, each.outcome, each.ranges) for each in settles] == [
+        (1, Outcome.NACK, []),
+        (2, Outcome.ACKNOWLEDGE, [(0, 1)]),
+    ]
+
+
 def consumer_key(opened: object) -> tuple[bytes, int]:
     assert isinstance(opened, OpenConsumer)
     return opened.key

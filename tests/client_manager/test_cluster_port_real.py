@@ -131,3 +131,21 @@ def test_a_client_that_comes_to_another_client_manager_goes_on_there() -> None:
     resumed.send("d")
     two.receive(moved.number, b"")
     assert held.bodies() == ["d"]
+
+
+def test_an_acknowledgement_counts_although_the_message_was_given_back_before() -> None:
+    group = RealGroup(1)
+    cluster = cluster_of(group)
+    session = cluster.connect().session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders")
+    producer.send("a")
+    (first,) = consumer.take()
+    with group.driver.slow_disk():
+        consumer.nack(first, delay_ms=0)
+        (second,) = consumer.take()
+        consumer.ack(second)
+        assert consumer.settled == 0
+        group.crash()
+    cluster.fail_over(group, 11)
+    assert consumer.settled == 2 and consumer.take() == []
+    assert group.driver.show("queue:orders")["messages"] == 0

@@ -138,7 +138,23 @@ class TrackedConsumer:
         if not self.settles:
             return [opened]
         opened.held = self.held()
+        self._keep_last_words()
         return [opened, *(SettleMessages(key, settle) for settle in self._unconfirmed)]
+
+    def _keep_last_words(self) -> None:
+        """What came again after it was given back is settled by what was said last, or is still to be settled. All
+        numbers are said again, also of settlements that are left with nothing: each is to be confirmed.
+        """
+        unsaid = RangeSet(part for settle in self._unconfirmed for part in settle.ranges)
+        for first, end in self._outstanding:
+            unsaid.remove(first, end)
+        again: deque[Settle] = deque()
+        for settle in reversed(self._unconfirmed):
+            ranges = [part for first, end in settle.ranges for part in unsaid.within(first, end)]
+            for first, end in ranges:
+                unsaid.remove(first, end)
+            again.appendleft(replace(settle, ranges=ranges))
+        self._unconfirmed = again
 
     def reopened(self, kept: list[Range]) -> list[Range]:
         """The group has opened it again; returns what it holds no more."""
