@@ -1,4 +1,4 @@
-"""Members with real state under crashes, cuts and hand-overs: nothing confirmed is lost, nothing is there twice."""
+"""Members with real state under crashes, cuts and hand-overs: what is confirmed is there, what is settled is gone."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ from random import Random
 import pytest
 from tests.node.group_stage import CM, SESSION, Stage, bodies, publish
 
-from tocsin.cluster.commands import Answer, Delivery, OpenConsumer, OpenProducer, SettleMessages, Stored
+from tocsin.cluster.commands import (
+    Answer,
+    Command,
+    Delivery,
+    OpenConsumer,
+    OpenProducer,
+    Reply,
+    SettledTo,
+    SettleMessages,
+    Stored,
+)
 from tocsin.cluster.envelope import Commands
 from tocsin.message_manager.state_hash import state_hash
 from tocsin.model.destination import parse_destination
+from tocsin.model.ranges import RangeSet
 from tocsin.node.group_member import GroupMember
 from tocsin.wire.frames import Outcome, Settle
 
@@ -18,6 +29,8 @@ QUEUE = parse_destination("queue:orders")
 READER = b"r" * 16
 CONNECTION = b"c" * 16
 STEPS = 120
+OPENINGS = 1 << 20
+"""Requests of the consumer are numbered from here."""
 
 
 class Life:
@@ -32,6 +45,7 @@ class Life:
         self.publishing = True
         self.down: list[int] = []
         self.promotions: set[int] = set()
+        self.reader = Reader()
 
     # ---- the producer
 
@@ -47,9 +61,12 @@ class Life:
             self.destination = 0
             self.requests += 1
             self._send(OpenProducer(self.requests, SESSION, 1, QUEUE, CONNECTION))
+            self._send(*self.reader.again())
         elif self.publishing and self.destination and self.sent - self.confirmed < 10:
             self.sent += 1
             self._send(publish(self.destination, self._body(self.sent), first=self.sent))
+        elif self.destination and self.random.random() < 0.5:
+            self._send(*self.reader.settle(self.random))
 
     def _body(self, sequence: int) -> str:
         return f"{sequence} " + "x" * (100 + 37 * sequence % 1500)
@@ -58,6 +75,7 @@ class Life:
         client = self.stage.client
         replies, client.replies = client.replies, []
         for reply in replies:
+            self.reader.take(reply)
             if isinstance(reply, Stored):
                 self.confirmed = max(self.confirmed, reply.sequence)
             elif isinstance(reply, Answer) and reply.request == self.requests and "destination" in reply.fields:
@@ -66,9 +84,11 @@ class Life:
                 for sequence in range(self.confirmed + 1, self.sent + 1):
                     self._send(publish(self.destination, self._body(sequence), first=sequence))
 
-    def _send(self, *commands: object) -> None:
+    def _send(self, *commands: Command) -> None:
         client = self.stage.client
-        client.send_raw(Commands(client.epoch, client.link, client.number, list(commands)))  # type: ignore[arg-type]
+        if not commands:
+            return
+        client.send_raw(Commands(client.epoch, client.link, client.number, list(commands)))
         client.number += 1
 
     # ---- faults
@@ -116,9 +136,10 @@ class Life:
         for _ in range(200):
             self.work()
             stage.advance(0.1)
-            if self.confirmed == self.sent and self.sent > 0 and self.is_well():
+            if self.confirmed == self.sent and self.reader.finished == self.sent > 0 and self.is_well():
                 return
-        raise AssertionError(f"{self.confirmed} of {self.sent} confirmed: {self.describe()}")
+        counts = f"{self.sent} sent, {self.confirmed} confirmed, {self.reader.finished} finished"
+        raise AssertionError(f"{counts}: {self.describe()}")
 
     def members(self) -> list[GroupMember]:
         return [seat.host for seat in self.stage.seats.values() if isinstance(seat.host, GroupMember)]
@@ -134,25 +155,61 @@ class Life:
             [(host.role, host.applied, host.member.committed, host.in_sync, host.alarm) for host in self.members()]
         )
 
-    def consume(self) -> list[int]:
-        """All that is in the queue, acknowledged piece by piece."""
-        client, found, number = self.stage.client, [], 0
-        self.stage.advance(6.0)
-        client.replies = []
-        self._send(OpenConsumer(10_000, READER, 1, QUEUE, CONNECTION, None, messages=1 << 30, bytes=1 << 40))
-        for _ in range(400):
-            self.stage.advance(0.02)
-            replies, client.replies = client.replies, []
-            deliveries = [reply for reply in replies if isinstance(reply, Delivery)]
-            for delivery in deliveries:
-                found += [int(body.split()[0]) for body in bodies([delivery])]
-                ranges = [(delivery.offset + start, delivery.offset + end) for start, end, *_ in delivery.ranges]
-                number += 1
-                self._send(SettleMessages((READER, 1), Settle(1, Outcome.ACKNOWLEDGE, number, ranges)))
-            if len(found) >= self.sent:
-                break
-        self.stage.advance(1.0)
-        return found
+
+class Reader:
+    """A consumer as its client manager sees it: what it has, what it has settled, and what of that is known."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, int] = {}
+        """Offsets to the sequence of their messages."""
+        self.settling: dict[int, dict[int, int]] = {}
+        """Settlements that are not confirmed, by their numbers."""
+        self.done: set[int] = set()
+        self._number = 0
+        self._opened = 0
+
+    @property
+    def finished(self) -> int:
+        return len(self.done)
+
+    def again(self) -> list[Command]:
+        """What is said at the start of a link."""
+        offsets = [*self.held, *(offset for each in self.settling.values() for offset in each)]
+        held = list(RangeSet((offset, offset + 1) for offset in offsets))
+        self._opened += 1
+        opening = OpenConsumer(
+            OPENINGS + self._opened, READER, 1, QUEUE, CONNECTION, None, messages=1 << 30, bytes=1 << 40, held=held
+        )
+        return [opening, *(_settlement(number, each) for number, each in self.settling.items())]
+
+    def settle(self, random: Random) -> list[Command]:
+        chosen = {offset: sequence for offset, sequence in self.held.items() if random.random() < 0.7}
+        if not chosen:
+            return []
+        self._number += 1
+        self.settling[self._number] = chosen
+        for offset in chosen:
+            del self.held[offset]
+        return [_settlement(self._number, chosen)]
+
+    def take(self, reply: Reply) -> None:
+        if isinstance(reply, Delivery):
+            offsets = [reply.offset + index for start, end, *_ in reply.ranges for index in range(start, end)]
+            for offset, body in zip(offsets, bodies([reply]), strict=True):
+                sequence = int(body.split()[0])
+                assert sequence not in self.done, f"message {sequence} comes again after it was acknowledged for good"
+                self.held[offset] = sequence
+        elif isinstance(reply, SettledTo):
+            for number in [number for number in self.settling if number <= reply.number]:
+                self.done.update(self.settling.pop(number).values())
+        elif isinstance(reply, Answer) and reply.request == OPENINGS + self._opened and "kept" in reply.fields:
+            kept = RangeSet((start, end) for start, end in reply.fields["kept"])
+            self.held = {offset: each for offset, each in self.held.items() if kept.covers(offset, offset + 1)}
+
+
+def _settlement(number: int, messages: dict[int, int]) -> SettleMessages:
+    ranges = list(RangeSet((offset, offset + 1) for offset in messages))
+    return SettleMessages((READER, 1), Settle(1, Outcome.ACKNOWLEDGE, number, ranges))
 
 
 @pytest.mark.parametrize(("members", "witnesses"), [(2, 1), (3, 0)])
@@ -162,7 +219,7 @@ def test_confirmed_messages_are_there_once_and_in_order(seed: int, members: int,
     for _ in range(STEPS):
         life.step()
     life.heal()
-    assert life.consume() == [*range(1, life.sent + 1)]
+    assert life.reader.done == {*range(1, life.sent + 1)}
     assert life.sent > 20 and len(life.promotions) > 2
     life.stage.advance(2.0)
     assert life.is_well(), life.describe()
