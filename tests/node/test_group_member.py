@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.node.group_stage import CM, Stage, answer, bodies, publish
 
 from tocsin.cluster.commands import OpenConsumer, Stored
+from tocsin.cluster.envelope import MemberRole
 from tocsin.journal.snapshot import snapshot_lsns
 from tocsin.message_manager.state_hash import state_hash
 from tocsin.model.destination import parse_destination
@@ -135,6 +136,20 @@ def test_what_cannot_be_read_is_counted_and_dropped() -> None:
     host.received(9, 1, b"Gxyz")
     host.received(9, 1, b"?")
     assert host.malformed == 2
+
+
+def test_members_say_what_they_are() -> None:
+    stage = Stage()
+    orders = opened(stage)
+    stage.client.publish(orders, "a" * 1000)
+    stage.advance(2.0)
+    primary, backup = stage.primary().node, stage.backup().node
+    told = stage.client.statuses
+    assert told[primary].role is MemberRole.PRIMARY and told[backup].role is MemberRole.BACKUP
+    assert told[primary].primary == told[backup].primary == primary
+    assert told[primary].in_sync == told[backup].in_sync == told[primary].members == (1, 2)
+    assert told[primary].committed == told[backup].committed == told[primary].last > 0
+    assert told[primary].live_bytes > 1000 and told[primary].free_bytes > 0
 
 
 # ---- snapshots, upkeep

@@ -89,3 +89,18 @@ def test_what_cannot_be_read_is_counted() -> None:
     witness.host.received(1, 1, b"")
     witness.host.received(1, 1, b"G\\x00")
     assert witness.host.malformed == 2 and witness.said() == []
+
+
+def test_a_vote_that_finds_no_room_is_written_later() -> None:
+    witness = Witness(SimulatedDisk())
+    witness.disk.capacity = 0
+    witness.tell(1, Prepare(BALLOT))
+    witness.workers.settle()
+    witness.host.pump()
+    assert witness.said() == [] and not witness.workers.settle()
+    witness.disk.capacity = None
+    witness.clock.advance(witness.host.next_deadline() - witness.clock.now())
+    witness.host.tick()
+    witness.host.pump()
+    witness.workers.settle()
+    assert len(witness.said()) == 1

@@ -215,6 +215,8 @@ GROUP_TAIL_BYTES = 64 * MIB
 APPLY_RECORDS_PER_TURN = 256
 APPLY_BYTES_PER_TURN = 4 * MIB
 GROUP_STATUS_SECONDS = 0.5
+VOTE_RETRY_SECONDS = 0.25
+"""After a vote found no room on the disk."""
 HAND_OVER_SECONDS = 5.0
 """How long a primary that gives its role away waits for a backup to have everything and take it."""
 UNLINKED_SECONDS = 0.1

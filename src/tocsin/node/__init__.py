@@ -14,6 +14,7 @@ group_primary    a member that serves client managers; group_links are their lin
 group_log        its log; group_journal is what the message manager sees of it
 group_disk       what it has its disk do; group_store is one opening of its files, group_snapshots takes snapshots
 following        a member that does not serve applies the log; standby is its state
+group_status     what it tells of itself
 voter_host       a voter of a group with its vote file
 outgoing         what they send
 identity_files   boot counter and secret

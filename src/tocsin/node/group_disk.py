@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tocsin.journal.jobs import WasCut, WriteJob, Written
+from tocsin.model.errors import StorageFull
 from tocsin.model.identity import Lsn
 from tocsin.node.group_log import HostedLog
 from tocsin.node.group_snapshots import GroupSnapshots
@@ -14,7 +15,7 @@ from tocsin.node.standby import Standby
 from tocsin.node.transfer import Transfer
 from tocsin.node.workers import Workers
 from tocsin.replication.events import InstallSnapshot, SnapshotInstalled, SnapshotRefused
-from tocsin.replication.journal_log import LogDone
+from tocsin.replication.journal_log import LogDone, LogJob
 from tocsin.replication.log import Entry
 
 Entries = tuple[Entry, ...] | None
@@ -44,6 +45,8 @@ class GroupDisk:
         self.store = GroupStore(opening, now)
         log.replace(self.store.opened.log, self.store.journal)
         self._due = True
+        self._again: LogJob | None = None
+        """A job that found no room on the disk."""
         self._install: Callable[[], None] | None = None
         """A snapshot of another member waits until nobody uses the files."""
         self._closed = False
@@ -84,8 +87,7 @@ class GroupDisk:
         if job is None:
             return False
         if not isinstance(job, WriteJob):
-            work = self.store.opened.work
-            self._workers.sync(lambda: work.perform(job), self._log_done)
+            self._perform(job)
             return False
         self._snapshots.written(job.bytes)
         at_once = self._workers.write(job, self._log_done)
@@ -94,6 +96,24 @@ class GroupDisk:
         self.log.done(at_once)
         self._owner.log_moved()
         return True
+
+    def _perform(self, job: LogJob) -> None:
+        work = self.store.opened.work
+
+        def attempt() -> LogDone | None:
+            try:
+                return work.perform(job)
+            except StorageFull:
+                return None
+
+        def over(done: LogDone | None) -> None:
+            if done is None:
+                # Nothing was written; a promise that is late harms nobody.
+                self._again = job
+            else:
+                self._log_done(done)
+
+        self._workers.sync(attempt, over)
 
     def _log_done(self, done: LogDone) -> None:
         if isinstance(done, WasCut):
@@ -147,6 +167,9 @@ class GroupDisk:
         """Now and then: look whether anything is to be kept up."""
         self._due = True
         self.transfer.tick(now)
+        again, self._again = self._again, None
+        if again is not None:
+            self._perform(again)
 
     def snapshot(self) -> None:
         """Takes one soon, for instance before a stop, so that the next start is quick."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection
 
-from tocsin.bus.datagram import Stream
 from tocsin.cluster.commands import Publish
 from tocsin.cluster.envelope import Commands, GroupBytes, GroupStatus, MemberRole
 from tocsin.cluster.envelope import decode as decode_envelope
@@ -27,8 +26,9 @@ from tocsin.node.group_disk import Entries, GroupDisk, Installed
 from tocsin.node.group_journal import GroupJournal, References
 from tocsin.node.group_log import HostedLog
 from tocsin.node.group_primary import ServingPrimary, reference_to
+from tocsin.node.group_status import StatusReports
 from tocsin.node.group_store import StoreSettings
-from tocsin.node.outgoing import Outgoing, envelope_to, group_messages
+from tocsin.node.outgoing import Outgoing, group_messages
 from tocsin.node.standby import Standby
 from tocsin.node.voter_host import TO_VOTER, VoterHost
 from tocsin.node.workers import Workers
@@ -56,7 +56,6 @@ from tocsin.replication.messages import GroupMessage
 from tocsin.replication.primary import Primary
 from tocsin.replication.roles import Role
 from tocsin.replication.settings import GroupSettings
-from tocsin.runtime.datagrams import group_out
 from tocsin.runtime.ports import Buffer, Clock, Files, Random
 
 _TURNS_PER_PUMP = 16
@@ -84,7 +83,6 @@ class GroupMember:
         self._up: dict[int, int] = {}
         self._references, self._log = References(), HostedLog()
         opening = StoreSettings(files, segment_bytes, random, manager, self._make_journal)
-        self._files = files
         self._disk = GroupDisk(opening, self._log, snapshot_bytes, clock.now())
         standby = self._disk.store.standby
         self._following: Following | None = Following(self._disk, standby)
@@ -97,12 +95,9 @@ class GroupMember:
         self._held_back = False
         self._hand_over_until = float("-inf")
         self._early: list[tuple[int, int, Commands, int]] = []
-        self._workers: Workers | None = None
         self._own: deque[GroupMessage] = deque()
         self._out: list[Outgoing] = []
-        self._free_bytes = 0
-        self._status_at = clock.now()
-        self._told: tuple[object, ...] = ()
+        self._reports = StatusReports(group, settings.status_seconds, files, clock)
 
     def _make_journal(self) -> GroupJournal:
         return GroupJournal(self._log, self._references, self._has_room)
@@ -113,8 +108,9 @@ class GroupMember:
 
     def attach(self, workers: Workers, wake: Callable[[], None]) -> None:
         """`workers` do the disk's work, commits with `write`; `wake` asks for a `pump` soon."""
-        self._workers, self._wake = workers, wake
+        self._wake = wake
         self._disk.attach(workers, self)
+        self._reports.attach(workers)
         if self.voter is not None:
             self.voter.attach(workers, wake)
 
@@ -195,7 +191,7 @@ class GroupMember:
             self._log.last_lsn,
             len(self.manager.directory.by_id),
             self._disk.store.journal.live_bytes,
-            self._free_bytes,
+            self._reports.free_bytes,
         )
 
     def _role_told(self) -> MemberRole:
@@ -293,24 +289,17 @@ class GroupMember:
         self._disk.tick(now)
         if now >= self.member.next_deadline():
             self._handle(Tick())
+        if self.voter is not None:
+            self.voter.tick()
         if self.serving is not None and self.member.may_deliver(now):
             self.serving.manager.tick(now, self._clock.wall())
-        if now >= self._status_at:
-            self._tell_status(now)
-
-    def _tell_status(self, now: float) -> None:
-        assert self._workers is not None
-        self._status_at = now + self._settings.status_seconds
-        status = self.status()
-        self._told = status.role, status.epoch, status.in_sync
-        self._out.append(envelope_to(group_out(self.group), status, Stream.CONTROL))
-        self._workers.upkeep(self._files.free_bytes, self._measured)
-
-    def _measured(self, free_bytes: int) -> None:
-        self._free_bytes = free_bytes
+        if self._reports.due:
+            self._out.append(self._reports.tell(self.status()))
 
     def next_deadline(self) -> float:
-        deadline = min(self.member.next_deadline(), self._status_at)
+        deadline = min(self.member.next_deadline(), self._reports.next_at)
+        if self.voter is not None:
+            deadline = min(deadline, self.voter.next_deadline())
         if self.serving is not None and self.member.may_deliver(self._clock.now()):
             work = self.serving.manager.next_deadline()
             deadline = min(deadline, work) if work is not None else deadline
@@ -391,8 +380,8 @@ class GroupMember:
             self.voter.pump()
             self._out += self.voter.take_out()
         self._disk.step(stateful=self._following is not None or self.serving is not None)
-        if self._told != (self._role_told(), self.epoch, self.in_sync):
-            self._tell_status(self._clock.now())
+        if self._reports.differs(self._role_told(), self.epoch, self.in_sync):
+            self._out.append(self._reports.tell(self.status()))
         return more or bool(self._own)
 
     def _talk_to_oneself(self) -> bool:

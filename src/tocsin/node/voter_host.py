@@ -15,6 +15,7 @@ from tocsin.cluster.vote import Vote, decode_vote, encode_vote
 from tocsin.cluster.voter import Voter, VoterEvent
 from tocsin.journal.atomic_file import replace_file
 from tocsin.model.errors import ProtocolError, StorageFull
+from tocsin.model.limits import VOTE_RETRY_SECONDS
 from tocsin.node.outgoing import Outgoing, group_messages
 from tocsin.node.workers import Workers
 from tocsin.replication.codec import decode as decode_group
@@ -32,7 +33,8 @@ def read_vote(files: Files, random: Random) -> Vote:
         file = files.open(VOTE)
     except FileNotFoundError:
         vote = Vote(int.from_bytes(random.bytes(8), "little"))
-        write_vote(files, vote)
+        if not write_vote(files, vote):
+            raise StorageFull("No room left on the disk to note a vote; free some space.") from None
         return vote
     try:
         return decode_vote(file.read(0, file.size()), VOTE)
@@ -40,9 +42,9 @@ def read_vote(files: Files, random: Random) -> Vote:
         file.close()
 
 
-def write_vote(files: Files, vote: Vote) -> None:
-    if not replace_file(files, VOTE, [encode_vote(vote)]):
-        raise StorageFull("No room left on the disk to note a vote; free some space.")
+def write_vote(files: Files, vote: Vote) -> bool:
+    """False when there is no room on the disk: then the former vote stands."""
+    return replace_file(files, VOTE, [encode_vote(vote)])
 
 
 class VoterHost:
@@ -55,6 +57,7 @@ class VoterHost:
         self._own: deque[RegisterMessage] = deque()
         self._unsaved: SaveVote | None = None
         self._saving = False
+        self._retry_at = float("inf")
         self._workers: Workers | None = None
         self.malformed = 0
 
@@ -99,25 +102,32 @@ class VoterHost:
             self._own.append(effect.message)
 
     def tick(self) -> None:
-        """Nothing here waits for a time."""
+        """A vote that found no room on the disk may find some now."""
+        if self._clock.now() >= self._retry_at:
+            self._retry_at = float("inf")
 
     def next_deadline(self) -> float:
-        return float("inf")
+        return self._retry_at
 
     # ---- work
 
     def pump(self) -> bool:
         """Saves the newest vote; those before it that are not saved yet are saved with it."""
         assert self._workers is not None
-        if self._unsaved is None or self._saving:
+        if self._unsaved is None or self._saving or self._retry_at < float("inf"):
             return False
         save, self._unsaved, self._saving = self._unsaved, None, True
-        self._workers.sync(lambda: write_vote(self._files, save.vote), lambda _: self._saved(save.number))
+        self._workers.sync(lambda: write_vote(self._files, save.vote), lambda written: self._saved(save, written))
         return False
 
-    def _saved(self, number: int) -> None:
+    def _saved(self, save: SaveVote, written: bool) -> None:
         self._saving = False
-        self._handle(VoteSaved(number))
+        if written:
+            self._handle(VoteSaved(save.number))
+        else:
+            # A later one stands for it, too.
+            self._unsaved = self._unsaved or save
+            self._retry_at = self._clock.now() + VOTE_RETRY_SECONDS
         self._wake()
 
     def take_out(self) -> list[Outgoing]:
