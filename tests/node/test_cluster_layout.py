@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from tocsin.model.errors import ConfigError
+from tocsin.node import cluster_layout
 from tocsin.node.cluster_config import ClusterConfig
 from tocsin.node.cluster_layout import HOST, local_cluster
 
@@ -58,3 +59,10 @@ def test_a_free_port_is_taken_as_asked() -> None:
 def test_too_many_groups_are_refused() -> None:
     with pytest.raises(ConfigError, match="at most 64 groups"):
         layout(groups=65)
+
+
+def test_a_machine_without_multicast_gets_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert layout().networks[0].multicast == cluster_layout.carries_multicast(HOST)
+    assert not cluster_layout.carries_multicast("203.0.113.1")
+    monkeypatch.setattr(cluster_layout, "carries_multicast", lambda interface: False)
+    assert not layout().networks[0].multicast

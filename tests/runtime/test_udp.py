@@ -12,7 +12,7 @@ import pytest
 
 from tocsin.model.errors import ConfigError
 from tocsin.runtime.datagrams import Burst, to_node
-from tocsin.runtime.udp import UdpSocket, datagram_bytes
+from tocsin.runtime.udp import UdpSocket, datagram_bytes, receive_buffer_bytes
 
 HOST = "127.0.0.1"
 WAIT_SECONDS = 5.0
@@ -137,3 +137,7 @@ def test_buffers_are_large(pair: tuple[UdpSocket, UdpSocket]) -> None:
         assert pair[0].raw.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) > before
     finally:
         usual.close()
+
+
+def test_what_the_system_grants_is_known() -> None:
+    assert receive_buffer_bytes("127.0.0.1") >= 2_048

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ _LOOPBACK_MTU = 65_536
 # Below the range from which the system takes ports for outgoing connections, so none is taken while a node is down.
 _PORTS = range(12_000, 32_000)
 _TRIES_MAX = 1_000
+_PROBE_SECONDS = 0.5
 
 
 def local_cluster(
@@ -31,6 +33,7 @@ def local_cluster(
 ) -> ClusterConfig:
     """Each group has `members` members; where their number is even, a client manager is its witness.
 
+    Where the machine's loopback interface carries no multicast, each receiver gets its own copy.
     Client managers listen at `port`, and then at every hundredth above; where one is taken, at a free one.
     """
     if groups > BUS_CHANNELS_MAX:
@@ -79,7 +82,7 @@ def local_cluster(
         cluster_id=cluster_id,
         secret_fingerprint=secret_fingerprint,
         encryption=True,
-        networks=(Network(name=NETWORK, mtu=_LOOPBACK_MTU),),
+        networks=(Network(name=NETWORK, mtu=_LOOPBACK_MTU, multicast=carries_multicast(HOST)),),
         nodes=tuple(nodes),
         groups=tuple(grouped),
     )
@@ -119,6 +122,22 @@ def _client_ports(chance: random.Random, first: int) -> Iterator[int]:
             taken.add(port)
             yield port
     raise ConfigError("This machine has too few free TCP ports for the cluster.")
+
+
+def carries_multicast(interface: str) -> bool:
+    """Whether a datagram to a group is heard on this interface: in some containers it is not."""
+    group = "239.255.255.253"
+    try:
+        with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
+            probe.bind((group, 0))
+            membership = socket.inet_aton(group) + socket.inet_aton(interface)
+            probe.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+            probe.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(interface))
+            probe.settimeout(_PROBE_SECONDS)
+            probe.sendto(b"?", probe.getsockname())
+            return probe.recv(1) == b"?"
+    except OSError:
+        return False
 
 
 def _is_free(kind: socket.SocketKind, port: int) -> bool:

@@ -12,6 +12,7 @@ from tocsin.bus.events import Event
 from tocsin.bus.machine import Bus
 from tocsin.journal.jobs import WriteJob
 from tocsin.model.errors import ConfigError, StorageFailed
+from tocsin.model.limits import BUS_SOCKET_BUFFER_BYTES, BUS_WINDOW_BYTES
 from tocsin.node.access_files import AccessFiles
 from tocsin.node.bus_networks import open_networks
 from tocsin.node.cluster_file import write_cluster
@@ -30,6 +31,7 @@ from tocsin.runtime.datagrams import Transport
 from tocsin.runtime.disk import SystemClock, lock_directory
 from tocsin.runtime.lossy import LossyTransport
 from tocsin.runtime.tcp import TcpServer
+from tocsin.runtime.udp import receive_buffer_bytes
 
 log = logging.getLogger("tocsin")
 
@@ -129,6 +131,14 @@ class ClusterService:
         if config.drop_percent:
             transport = LossyTransport(transport, config.drop_percent / 100, random.Random(config.node.number))
         self._transport = transport
+        granted = receive_buffer_bytes(next(iter(config.node.addresses.values())))
+        if granted < BUS_WINDOW_BYTES:
+            log.warning(
+                "The system grants sockets %d KiB only, so datagrams may be lost under load and sent again. As root:"
+                " sysctl -w net.core.rmem_max=%d",
+                granted // 1024,
+                BUS_SOCKET_BUFFER_BYTES,
+            )
         self._bus_loop = BusLoop(self._bus, transport, loop, self._bus_events)
         self._bus_loop.start()
 

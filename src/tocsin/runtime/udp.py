@@ -144,3 +144,12 @@ class _NoOffload(Exception):
 def datagram_bytes(mtu: int) -> int:
     """What UDP over IPv4 carries in one packet of a network; no network carries more than 64 KiB."""
     return min(mtu - 28, BUS_DATAGRAM_BYTES_MAX)
+
+
+def receive_buffer_bytes(host: str) -> int:
+    """How much a socket of the bus may hold before the system drops what comes: what it grants of what we ask."""
+    probe = UdpSocket((host, 0))
+    try:
+        return probe.raw.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    finally:
+        probe.close()
