@@ -9,7 +9,7 @@ ARGS     ?=
 MINUTES  ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long simulate check format bench clean
+.PHONY: help run cluster test test-long simulate check format bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ $(DEV_STAMP): pyproject.toml | $(BIN)/python
 run: $(RUN_STAMP) ## install what is needed and start a server on this machine
 	@if [ -t 0 ]; then set -m; $(BIN)/tocsin serve --data-dir $(DATA_DIR) $(ARGS); \
 	else exec $(BIN)/tocsin serve --data-dir $(DATA_DIR) $(ARGS); fi
+
+cluster: $(RUN_STAMP) ## the same with a cluster of six processes, shown live
+	@if [ -t 0 ]; then set -m; $(BIN)/tocsin cluster up $(ARGS); else exec $(BIN)/tocsin cluster up $(ARGS); fi
 
 test: check ## all checks, then all tests but the long ones
 	$(BIN)/python -m pytest -n 2 $(ARGS)

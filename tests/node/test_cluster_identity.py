@@ -55,3 +55,19 @@ def test_a_damaged_identity_is_not_guessed(cluster: ClusterConfig) -> None:
     file.close()
     with pytest.raises(ConfigError, match="damaged"):
         check_identity(files, cluster, cluster.node("mm-1"))
+
+
+def test_what_data_stands_on_cannot_be_changed(cluster: ClusterConfig) -> None:
+    files, node = SimulatedDisk(), cluster.node("mm-1")
+    check_identity(files, cluster, node)
+    (group,) = cluster.groups
+    moved = replace(cluster, nodes=(*cluster.nodes[:2], replace(cluster.nodes[2], bus_port=9_000)))
+    assert not check_identity(files, moved, node)
+    for other in (
+        replace(group, slots=((0, 511), (512, 1023)), number=2),
+        replace(group, members=("mm-2", "mm-1")),
+        replace(group, members=("mm-1", "mm-2"), witnesses=("cm-2",)),
+    ):
+        more = (replace(cluster.nodes[0], name="cm-2", number=9, client="10.0.0.1:7277", bus_port=8_000),)
+        with pytest.raises(ConfigError, match="can't be changed"):
+            check_identity(files, replace(cluster, nodes=cluster.nodes + more, groups=(other,)), node)

@@ -6,6 +6,8 @@ themselves when they are made, so whoever holds a ClusterConfig holds one that c
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from tocsin.model.errors import ConfigError
 from tocsin.model.limits import (
     BUS_CHANNELS_MAX,
     BUS_MEMBERS_MAX,
+    CLUSTER_ID_CHARACTERS,
     CLUSTER_NETWORKS_MAX,
     GROUP_LEASE_SECONDS,
     GROUP_MEMBERS_MAX,
@@ -173,6 +176,18 @@ class ClusterConfig:
             heartbeat_seconds=profile.lease_seconds / 4,
             eject_seconds=profile.eject_seconds,
         )
+
+    def foundation(self) -> str:
+        """A digest of what must never change once there is data: other voters would be other majorities, and names in
+        other slots would not be found.
+        """
+        table = self.slot_table()
+        groups = [
+            (group.number, self.numbers(group.members), sorted(self.numbers(group.witnesses)))
+            for group in sorted(self.groups, key=lambda group: group.number)
+        ]
+        text = json.dumps([groups, [table[slot] for slot in range(SLOTS)]])
+        return hashlib.sha256(text.encode()).hexdigest()[:CLUSTER_ID_CHARACTERS]
 
     def slot_table(self) -> SlotTable:
         """Which group keeps the names of each slot."""

@@ -37,6 +37,11 @@ def check_identity(files: Files, cluster: ClusterConfig, node: Node) -> bool:
             f"The data directory belongs to the node {found.get('node')} (number {found.get('number')}), not to"
             f" {node.name} (number {node.number}); its votes must not be cast by another."
         )
+    if found.get("foundation") != mine["foundation"]:
+        raise ConfigError(
+            "The cluster file names other groups, members, witnesses or slots than the one that this data was made"
+            " with. Those can't be changed; take the file of then."
+        )
     return False
 
 
@@ -51,6 +56,7 @@ def _identity(cluster: ClusterConfig, node: Node) -> dict[str, object]:
         "cluster_id": cluster.cluster_id,
         "node": node.name,
         "number": node.number,
+        "foundation": cluster.foundation(),
     }
 
 
