@@ -27,6 +27,8 @@ from tocsin.node.status_file import GroupReport, NodeStatus, read_status
 
 WELL_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 10.0
+TELLING_SECONDS = 1.2
+"""After so long every node has told its counters anew: it does so twice a second."""
 GROUP = 1
 """These clusters have one group."""
 _POLL_SECONDS = 0.01
@@ -199,10 +201,12 @@ class OwnCluster:
     def peak_mib(self) -> float | None:
         return sum(resident_mib(process.pid, peak=True) for process in self._running.values())
 
-    def payload_bytes_out(self) -> int:
-        """What all nodes have sent on the bus so far, by their latest word."""
+    def counted(self, counter: str) -> int:
+        """What all nodes together have counted on the bus so far, by their latest word."""
         said = [self.status(name) for name in self.names]
-        return sum(status.bus["payload_bytes_out"] for status in said if status is not None)
+        if None in said:
+            raise BenchFailed(f"Not all nodes tell what they count: {self.describe()}")
+        return sum(status.bus[counter] for status in said if status is not None)
 
 
 @contextmanager

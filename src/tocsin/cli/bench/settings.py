@@ -52,7 +52,7 @@ COUNTS = {
     Workload.SELECTOR: 1_000_000,
     Workload.BUS: 5_000,
     Workload.REPLICATION: 100_000,
-    Workload.LOSS: 100_000,
+    Workload.LOSS: 300_000,
     Workload.JOIN: 1_000_000,
 }
 """Without a count: those that go on for a time or for a number of runs."""

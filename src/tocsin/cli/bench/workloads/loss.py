@@ -5,9 +5,10 @@ Everything must arrive, and no member may leave the in-sync set meanwhile.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
-from tocsin.cli.bench.cluster import own_cluster
+from tocsin.cli.bench.cluster import TELLING_SECONDS, own_cluster
 from tocsin.cli.bench.crew import Crew
 from tocsin.cli.bench.report import Result
 from tocsin.cli.bench.settings import BATCH_DEFAULT, Mode, Settings
@@ -18,8 +19,8 @@ DESTINATION = "queue:bench.loss"
 
 
 def run(settings: Settings) -> Result:
-    without_s, _ = _measure(replace(settings, loss=0))
-    with_s, changes = _measure(settings)
+    without_s, _, _ = _measure(replace(settings, loss=0))
+    with_s, changes, sent_again = _measure(settings)
     return Result(
         settings=settings,
         seconds=with_s,
@@ -29,12 +30,13 @@ def run(settings: Settings) -> Result:
             "messages_per_second_without_loss": round(settings.count / without_s, 1),
             "share_of_loss_free_percent": round(100 * without_s / with_s, 2),
             "changes_of_configuration": changes,
+            "packets_sent_again": sent_again,
         },
     )
 
 
-def _measure(settings: Settings) -> tuple[float, int]:
-    """Seconds, and how often the group's configuration has changed meanwhile."""
+def _measure(settings: Settings) -> tuple[float, int, int]:
+    """Seconds, how often the group's configuration has changed meanwhile, and how many packets went out again."""
     shape = settings.cluster or LOCAL
     more = {"drop_percent": settings.loss} if settings.loss else {}
     parameters = {
@@ -53,5 +55,6 @@ def _measure(settings: Settings) -> tuple[float, int]:
         crew.gather(consumer, producer)
         before = cluster.leading_report()
         consumed, produced = crew.step(consumer, producer)
-        after = cluster.leading_report()
-    return elapsed_s([produced, consumed], start=[produced]), after.version - before.version
+        time.sleep(TELLING_SECONDS)
+        changes = cluster.leading_report().version - before.version
+        return elapsed_s([produced, consumed], start=[produced]), changes, cluster.counted("resent")

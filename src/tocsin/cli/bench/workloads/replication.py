@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import time
 
-from tocsin.cli.bench.cluster import OwnCluster, own_cluster
+from tocsin.cli.bench.cluster import TELLING_SECONDS, OwnCluster, own_cluster
 from tocsin.cli.bench.crew import Crew
 from tocsin.cli.bench.report import Result
 from tocsin.cli.bench.settings import BATCH_DEFAULT, Mode, Settings
 from tocsin.cli.bench.stage import elapsed_s
 
 MEMBERS = (1, 2, 3, 4)
+PAYLOAD = "payload_bytes_out"
 DESTINATION = "queue:bench.replication"
-SETTLE_SECONDS = 1.2
-"""Nodes tell their counters twice a second."""
 
 
 def run(settings: Settings) -> Result:
@@ -50,13 +49,13 @@ def _measure(settings: Settings, cluster: OwnCluster, crew: Crew) -> tuple[float
         batch=BATCH_DEFAULT,
     )
     crew.gather(publisher)
-    time.sleep(SETTLE_SECONDS)
-    before = cluster.payload_bytes_out()
+    time.sleep(TELLING_SECONDS)
+    before = cluster.counted(PAYLOAD)
     (published,) = crew.step(publisher)
     # A member that lags fetches behind the last confirmation, and that counts, too.
     cluster.wait_until_well()
-    time.sleep(SETTLE_SECONDS)
-    ratio = (cluster.payload_bytes_out() - before) / (settings.count * settings.size)
+    time.sleep(TELLING_SECONDS)
+    ratio = (cluster.counted(PAYLOAD) - before) / (settings.count * settings.size)
     return ratio, elapsed_s([published])
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tocsin.cli.bench.cluster import own_cluster
+import time
+
+from tocsin.cli.bench.cluster import TELLING_SECONDS, own_cluster
 from tocsin.cli.bench.crew import Crew
 from tocsin.cli.bench.process import BenchFailed
 from tocsin.cli.bench.report import Result, rounded
@@ -31,6 +33,7 @@ def run(settings: Settings) -> Result:
         crew.go(sender)
         sent, received = crew.gather(sender, receiver)
         cpu_s = meter.spent_s()
+        time.sleep(TELLING_SECONDS)
         after = cluster.leading_report()
         peak_mib = cluster.peak_mib()
     if received["taken"] != sent["sent"]:
