@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from tests.cli.bench.test_workloads import bench
 
+from tocsin.cli.bench.settings import Profile, Settings, Workload
+from tocsin.cli.bench.workloads import replication
+
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -25,13 +28,19 @@ def test_failover_loses_nothing(tmp_path: Path) -> None:
     assert 0.1 < shown["p50_s"] <= shown["max_s"] < 10, "nobody is promoted before a lease is over"
 
 
-def test_a_published_byte_costs_the_same_whatever_the_number_of_members(tmp_path: Path) -> None:
-    """Each crosses the network once for all of them."""
-    shown = bench(tmp_path, "replication", "--count", "5000", "--profile", "fast")
+def test_a_published_byte_costs_the_same_whatever_the_number_of_members(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each crosses the network once for all of them. Here for the smallest and the largest group, to save time."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(replication, "MEMBERS", (1, 4))
+    settings = Settings(workload=Workload.REPLICATION, count=5_000, size=1_000, profile=Profile.FAST)
+    shown = replication.run(settings).as_object()
     ratios = shown["bytes_per_published_byte"]
-    assert list(ratios) == ["1", "2", "3", "4"]
+    assert list(ratios) == ["1", "4"]
     assert all(1.0 < ratio < 1.2 for ratio in ratios.values()), ratios
     assert shown["spread_percent"] < 5
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_everything_arrives_over_a_bus_that_loses_a_fifth(tmp_path: Path) -> None:
