@@ -124,6 +124,7 @@ def body_of(consumer: tocsin.Consumer) -> object:
 def local_draft(folder: Path, example: Path) -> Path:
     """An example with all its machines on this one."""
     hosts = {f"10.0.0.{last}": number for number, last in enumerate((10, 11, 12, 13))}
+    port = f"port = {free_port()}"
     lines = []
     for line in example.read_text().splitlines():
         for host, number in hosts.items():
@@ -131,7 +132,7 @@ def local_draft(folder: Path, example: Path) -> Path:
                 line = f'addresses = {{ lan = "127.0.0.1" }}\nbus_port = {free_port() + number}'
             elif line.startswith("client") and host in line:
                 line = f'client = "127.0.0.1:{free_port()}"'
-        lines.append(line.replace("239.200", "239.211").replace("mtu = 9000", "mtu = 65536"))
+        lines.append(line.replace("port = 7400", port).replace("mtu = 9000", "mtu = 65536"))
     return write(folder, "\n".join(lines), "draft.toml")
 
 
