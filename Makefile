@@ -45,8 +45,10 @@ run: $(RUN_STAMP) ## install what is needed and start a server on this machine
 cluster: $(RUN_STAMP) ## the same with a cluster of six processes, shown live
 	@if [ -t 0 ]; then set -m; $(BIN)/tocsin cluster up $(ARGS); else exec $(BIN)/tocsin cluster up $(ARGS); fi
 
-test: check ## all checks, then all tests but the long ones
+# What a chosen few tests are run for is seldom a cluster, so with ARGS the second run is left out.
+test: check ## all checks, then all tests but the long ones; those of JMS again, against a cluster
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m pytest --cluster tests/jms)
 
 test-long: $(DEV_STAMP) ## the tests that take minutes
 	$(BIN)/python -m pytest -m long --timeout 3600 $(ARGS)

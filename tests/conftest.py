@@ -27,6 +27,10 @@ GRACE_SECONDS = 2.0
 OPEN_FILES = Path("/proc/self/fd")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cluster", action="store_true", help="run the tests of JMS against a cluster of real processes")
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves threads, sockets or files open: in a server each one is a leak."""

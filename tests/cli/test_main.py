@@ -37,7 +37,7 @@ RUNNER = CliRunner()
         (["browse", "topic:prices"], "Only queues"),
         (["destinations", "create", "topic:x", "--max-bytes", "much"], "not a size"),
         (["bench", "tea"], "tea"),
-        (["bench", "e2e", "--rate", "5"], "--rate means something to latency and selector only"),
+        (["bench", "e2e", "--rate", "5"], "--rate means something to latency and selector"),
         (["bench", "e2e", "--size", "4"], "--size"),
         (["bench", "all", "--url", "tocsin://localhost"], "leave --url away"),
         (["bench", "recovery", "--url", "tocsin://localhost"], "leave --url away"),

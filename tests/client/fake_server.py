@@ -45,6 +45,8 @@ class FakeServer:
         self.confirming = True
         self.reading = threading.Event()
         self.reading.set()
+        self.hanging_up = threading.Event()
+        self.hanging_up.set()
         self.frames: list[Frame] = []
         self.stored: dict[tuple[bytes, str], int] = {}
         self.messages = 0
@@ -60,6 +62,7 @@ class FakeServer:
     ) -> None:
         self._stopping = True
         self.reading.set()
+        self.hanging_up.set()
         # A connection to ourselves ends the accept.
         with socket.create_connection(self._listener.getsockname()):
             pass
@@ -136,6 +139,8 @@ class FakeServer:
             line.sendall(signal(FrameType.PONG))
         if frame.type is not FrameType.HELLO:
             self._note(frame)
+        if frame.type is FrameType.GOODBYE and self.hanging_up.wait(PATIENCE):
+            line.shutdown(socket.SHUT_RDWR)
 
     def _note(self, frame: Frame) -> None:
         with self.changed:

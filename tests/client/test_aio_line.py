@@ -208,3 +208,17 @@ def test_the_client_id_can_be_set_once_before_use(server: FakeServer) -> None:
         assert [frame.fields().get("client_id") for frame in server.of(FrameType.HELLO)] == [None, "me"]
 
     run(scenario())
+
+
+def test_close_returns_when_the_server_has_let_go_of_everything(server: FakeServer) -> None:
+    async def scenario() -> None:
+        connection = await connect(server.url)
+        server.hanging_up.clear()
+        closing = asyncio.create_task(connection.close())
+        await until(lambda: server.of(FrameType.GOODBYE))
+        await asyncio.sleep(0.05)
+        assert not closing.done()
+        server.hanging_up.set()
+        await closing
+
+    run(scenario())

@@ -256,6 +256,18 @@ def test_close_is_heard_and_nothing_is_left(server: FakeServer) -> None:
         connection.session()
 
 
+def test_close_returns_when_the_server_has_let_go_of_everything(server: FakeServer) -> None:
+    connection = connect(server.url)
+    server.hanging_up.clear()
+    thread, results = in_thread(connection.close)
+    server.wait_for(FrameType.GOODBYE)
+    thread.join(0.05)
+    assert thread.is_alive()
+    server.hanging_up.set()
+    thread.join(PATIENCE)
+    assert results == [None]
+
+
 def test_two_threads_in_one_session_are_noticed(connection: Connection) -> None:
     session = connection.session()
     first, second = session.consumer(QUEUE), session.consumer(QUEUE)

@@ -17,6 +17,7 @@ from tocsin.client_manager.machine import Settings
 from tocsin.cluster.commands import (
     Administer,
     Answer,
+    CloseConnection,
     CloseConsumer,
     CloseSession,
     Command,
@@ -90,6 +91,8 @@ class ScriptedGroup:
             case OpenConsumer():
                 kept = {} if command.held is None else {"kept": [list(each) for each in command.held]}
                 return self._scripted("consumer.open", command.request) or Answer(command.request, kept)
+            case CloseConnection():
+                return Answer(command.request, {}) if command.request else None
             case CloseConsumer() | CloseSession():
                 return Answer(command.request, {})
             case Administer():

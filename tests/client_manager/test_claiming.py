@@ -1,4 +1,4 @@
-"""Client ids are unique in the cluster."""
+"""Client ids are unique in the cluster; who leaves is hung up on when all that was its own is free."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tests.client_manager.scripted_groups import Cluster, ScriptedGroup, kinds
 from tocsin.cluster.commands import (
     Administer,
 )
+from tocsin.testing.scripted_client import ScriptedClient
 from tocsin.wire.frames import FrameType
 
 
@@ -66,6 +67,72 @@ def test_claims_are_made_again_on_a_new_link_and_released_at_the_end() -> None:
     assert kinds(group.take_taken()) == ["CloseConnection", "client_id.release"]
     cluster.fail_over(group, 12)
     assert group.take_taken() == []
+
+
+def is_open(client: ScriptedClient) -> bool:
+    return client.open
+
+
+def test_a_client_that_leaves_is_hung_up_on_when_its_client_id_is_free() -> None:
+    cluster = Cluster()
+    group = cluster.group
+    client = cluster.connect("me")
+    group.silent = True
+    client.goodbye()
+    assert kinds(group.messages[-1].commands) == ["CloseConnection", "client_id.release"]
+    assert is_open(client)
+    # It is said again to whoever leads next, until somebody has heard it.
+    group.silent = False
+    cluster.fail_over(group)
+    assert not is_open(client) and group.claims == {}
+
+
+def test_a_client_that_leaves_is_hung_up_on_when_no_group_has_temporary_destinations_of_it() -> None:
+    groups = [ScriptedGroup(1), ScriptedGroup(2)]
+    cluster = Cluster(groups)
+    client = cluster.connect()
+    client.request("temporary.create", kind="queue")
+    groups[1].silent = True
+    client.goodbye()
+    assert client.open
+    groups[1].silent = False
+    cluster.fail_over(groups[1], 12)
+    assert not client.open
+
+
+def test_a_client_that_comes_from_elsewhere_may_have_temporary_destinations() -> None:
+    group = ScriptedGroup(1)
+    one, two = Cluster([group]), Cluster([group], node=2)
+    client = one.connect()
+    client.session()
+    again = two.connect(resume=client)
+    group.silent = True
+    again.goodbye()
+    assert again.open
+
+
+def test_a_client_that_leaves_nothing_behind_does_not_wait_for_silent_groups() -> None:
+    cluster = Cluster()
+    client = cluster.connect()
+    cluster.group.silent = True
+    client.goodbye()
+    assert not client.open
+
+
+def test_nobody_waits_for_silent_groups_forever() -> None:
+    cluster = Cluster(grace=5.0)
+    client, impatient = cluster.connect("me"), cluster.connect("her")
+    cluster.group.silent = True
+    client.goodbye()
+    impatient.goodbye()
+    cluster.hang_up(impatient)
+    cluster.advance(4)
+    assert is_open(client)
+    cluster.advance(2)
+    assert not is_open(client)
+    cluster.group.silent = False
+    cluster.fail_over(cluster.group)
+    assert cluster.group.claims == {}
 
 
 def test_who_lost_its_client_id_meanwhile_has_to_go() -> None:

@@ -58,7 +58,7 @@ COMMANDS = st.one_of(
     st.builds(SettleMessages, KEY, SETTLE),
     st.builds(PauseSession, ID, U32),
     st.builds(CloseSession, U64, ID, st.booleans(), U32),
-    st.builds(CloseConnection, ID),
+    st.builds(CloseConnection, ID, U64),
     st.builds(Administer, U64, TEXT, FIELDS),
 )  # fmt: skip
 
@@ -116,7 +116,7 @@ def test_every_command_has_its_bytes() -> None:
         SettleMessages((b"s" * 16, 1), Settle(1, Outcome.NACK, 1, [(1, 2)])),
         PauseSession(b"s" * 16),
         CloseSession(1, b"s" * 16, True),
-        CloseConnection(b"c" * 16),
+        CloseConnection(b"c" * 16, 7),
         Administer(1, "destination.list"),
     ):
         assert unpacked(packed(kind)) == kind

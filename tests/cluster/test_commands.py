@@ -28,4 +28,4 @@ def test_a_consumer_is_known_by_its_session_and_number() -> None:
 
 def test_what_asks_for_an_answer_carries_the_number_of_the_request() -> None:
     asking = {kind.__name__ for kind in get_args(Command) if "request" in {each.name for each in fields(kind)}}
-    assert asking == {"OpenProducer", "OpenConsumer", "CloseConsumer", "CloseSession", "Administer"}
+    assert asking == {"OpenProducer", "OpenConsumer", "CloseConsumer", "CloseSession", "CloseConnection", "Administer"}

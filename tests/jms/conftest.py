@@ -1,10 +1,14 @@
-"""One server per module, one connection and one session per test, destinations of the test's own."""
+"""One server per module, one connection and one session per test, destinations of the test's own.
+
+With `--cluster` one cluster takes the place of all servers, and connections alternate between its client managers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from tests.jms.cluster import ClusterServer, is_wanted
 from tests.jms.names import Named
 from tests.jms.proxy import Proxy
 from tests.jms.servers import open_journal
@@ -14,8 +18,26 @@ import tocsin
 from tocsin.types import Byte, Float, Int, Short
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if is_wanted(config):
+        for item in items:
+            if mark := item.get_closest_marker("own_server"):
+                item.add_marker(pytest.mark.skip(reason=f"not in a cluster: {mark.args[0]}"))
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterServer]:
+    with ClusterServer(tmp_path_factory.mktemp("cluster") / "cluster") as running:
+        yield running
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tocsin.Server]:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tocsin.Server | ClusterServer]:
+    if is_wanted(request.config):
+        yield request.getfixturevalue("cluster")
+        return
     with tocsin.Server(tmp_path_factory.mktemp("data")) as running:
         open_journal(running)
         yield running

@@ -18,6 +18,8 @@ from tocsin.model.limits import PASSWORD_ITERATIONS_MIN
 from tocsin.runtime.users_file import UsersFile, new_salt
 from tocsin.wire.scram import Credentials, make_credentials
 
+GUARDED = pytest.mark.own_server("it needs users; who may log in is asked of one client manager alone")
+
 # J50
 
 
@@ -37,6 +39,7 @@ def add_user(users_file: Path, name: str, password: str) -> None:
     UsersFile(users_file, Credentials).add(credentials)
 
 
+@GUARDED
 def test_j50_user_and_password_open_a_connection(guarded_server: tocsin.Server, named: Named) -> None:
     """With the right name and password, given as arguments or in the address, a client can work."""
     with_user = guarded_server.url.replace("tocsin://", "tocsin://alice:correct%20horse@")
@@ -50,6 +53,7 @@ def test_j50_user_and_password_open_a_connection(guarded_server: tocsin.Server, 
             assert take(session.consumer(queue)).body == "text"
 
 
+@GUARDED
 @pytest.mark.parametrize(
     ("user", "password"),
     [("alice", "wrong"), ("mallory", "correct horse"), ("alice", ""), (None, None)],

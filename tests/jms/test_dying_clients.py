@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from tests.jms.cluster import ClusterServer, is_wanted
 from tests.jms.names import Named
 from tests.jms.proxy import Proxy
 from tests.jms.servers import abandon, open_journal
@@ -18,8 +19,13 @@ from tocsin import errors
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tocsin.Server]:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tocsin.Server | ClusterServer]:
     """Sessions that vanish are given up soon, so that nobody waits long for their messages."""
+    if is_wanted(request.config):
+        yield request.getfixturevalue("cluster")
+        return
     with tocsin.Server(tmp_path_factory.mktemp("data"), session_grace_s=0.5) as running:
         open_journal(running)
         yield running

@@ -173,6 +173,7 @@ def test_j73_an_acknowledgement_lost_on_the_way_is_repeated(
     assert is_silent(session.consumer(queue))
 
 
+@pytest.mark.own_server("it ends the server; tests/system ends nodes of a cluster")
 def test_j73_acknowledgements_survive_a_killed_server(tmp_path: Path) -> None:
     """What was acknowledged before the power failed does not come again after it."""
     with ServerProcess(tmp_path) as first:
@@ -191,6 +192,7 @@ def test_j73_acknowledgements_survive_a_killed_server(tmp_path: Path) -> None:
         assert is_silent(consumer)
 
 
+@pytest.mark.own_server("it ends the server; tests/system ends nodes of a cluster")
 def test_j73_acknowledge_holds_when_it_returns(tmp_path: Path) -> None:
     """The server is killed right after `acknowledge` has returned: what it covered does not come again."""
     with ServerProcess(tmp_path) as first:
@@ -255,6 +257,7 @@ def test_j84_unacknowledged_messages_of_a_queue_outlive_their_session(
     ]
 
 
+@pytest.mark.own_server("it ends the server; tests/system ends nodes of a cluster")
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_j84_a_restart_keeps_what_was_persistent_and_doubles_nothing(tmp_path: Path, end: str) -> None:
     """Persistent messages, acknowledged or in hand, come as they should; non-persistent ones once or not at all."""
@@ -285,6 +288,7 @@ def test_j84_a_restart_keeps_what_was_persistent_and_doubles_nothing(tmp_path: P
     assert volatile == sorted(set(volatile))
 
 
+@pytest.mark.own_server("it ends the server; tests/system ends nodes of a cluster")
 def test_j84_durable_subscriptions_survive_a_restart(tmp_path: Path) -> None:
     """A durable subscription and what it holds are there after SIGKILL; selectors and all."""
     with ServerProcess(tmp_path) as first:
@@ -305,6 +309,7 @@ def test_j84_durable_subscriptions_survive_a_restart(tmp_path: Path) -> None:
         assert is_silent(audit)
 
 
+@pytest.mark.own_server("it ends the server; tests/system ends nodes of a cluster")
 def test_j84_a_client_rides_out_a_server_restart(tmp_path: Path) -> None:
     """The server is killed and comes back: the same producer and consumer objects go on, nothing lost or doubled."""
     with ServerProcess(tmp_path) as first, Proxy(first.url) as proxy:

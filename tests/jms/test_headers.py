@@ -81,6 +81,7 @@ def test_j12_message_ids_are_unique_and_begin_with_id(
     assert len(set(ids)) == len(ids) == 24
 
 
+@pytest.mark.own_server("it ends the server; tests/system ends nodes of a cluster")
 def test_j12_message_ids_stay_unique_over_a_restart(tmp_path: Path) -> None:
     """A server that begins anew on its old data gives no id a second time."""
     ids: list[str | None] = []

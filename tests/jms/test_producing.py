@@ -71,6 +71,7 @@ def test_j61_send_returns_after_the_message_is_stored(proxy: Proxy, named: Named
         assert not sender.is_alive()
 
 
+@pytest.mark.own_server("it ends the server; tests/system ends nodes of a cluster")
 def test_j61_what_send_confirmed_survives_a_killed_server(tmp_path: Path) -> None:
     """Each persistent message whose `send` returned is there after SIGKILL and a restart, once and in order."""
     with ServerProcess(tmp_path) as first:
@@ -426,7 +427,7 @@ def test_j68_only_priority_delay_and_mode_may_change_the_order(
     """A delayed message is overtaken, an expedited one overtakes; within each kind order is kept."""
     producer = session.producer(queue)
     for number in range(3):
-        producer.send(f"delayed {number}", delay=0.2)
+        producer.send(f"delayed {number}", delay=1)
         producer.send(f"normal {number}")
         producer.send(f"volatile {number}", delivery_mode="non_persistent")
         producer.send(f"urgent {number}", priority=9)

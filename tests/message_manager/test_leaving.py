@@ -219,6 +219,19 @@ def test_temporary_destinations_stay_when_their_connection_comes_back(how: str) 
     assert stage.manager.sessions.connections == {}
 
 
+def test_the_end_of_a_connection_is_answered_once_its_temporary_destinations_are_surely_gone() -> None:
+    stage = Stage()
+    temporary(stage)
+    durable, last = stage.storage.journal.durable_lsn, stage.manager.ledger.last_lsn()
+    stage.manager.handle(CM1, CloseConnection(CONNECTION, 70), stage.clock.now(), stage.clock.wall())
+    assert stage.manager.ledger.last_lsn() > last == durable and stage.manager.take_replies() == []
+    stage.settle()
+    assert stage.replies.pop(CM1) == [Answer(70, {})]
+    # Said again on a new link it is answered again; and without a number nobody waits.
+    assert stage.tell(CM1, CloseConnection(CONNECTION, 70)) == [Answer(70, {})]
+    assert stage.tell(CM1, CloseConnection(CONNECTION)) == []
+
+
 def test_a_temporary_name_of_another_connection_is_not_given_twice() -> None:
     stage = Stage()
     stage.ask(CM1, "temporary.create", kind=1, name="_TMP.a", connection=CONNECTION)

@@ -20,11 +20,11 @@ READY_SECONDS = 30.0
 class ClusterProcesses:
     """In `folder`; of two client managers and two groups of two, unless told otherwise."""
 
-    def __init__(self, folder: Path, *shape: str) -> None:
+    def __init__(self, folder: Path, *shape: str, settings: str = _SMALL) -> None:
         self.folder = folder
         self.command("init", "--port", "0", *shape)
         for file in folder.glob("nodes/*/node.toml"):
-            file.write_text(file.read_text() + _SMALL)
+            file.write_text(file.read_text() + settings)
         self.directory = ClusterDirectory(folder)
 
     @property

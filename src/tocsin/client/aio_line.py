@@ -10,6 +10,7 @@ import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from tocsin.client import operations
@@ -17,7 +18,7 @@ from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.opening import connect_failure, line_failure
 from tocsin.client.pending import Pending, Steps
-from tocsin.client.settings import Settings
+from tocsin.client.settings import GOODBYE_SECONDS, Settings
 from tocsin.model.errors import TimedOut, TocsinError
 
 T = TypeVar("T")
@@ -42,11 +43,13 @@ class _Wire(asyncio.Protocol):
 
     def __init__(self, line: AioLine) -> None:
         self._line = line
+        self.over = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
         self._line.received(self, data)
 
     def connection_lost(self, error: Exception | None) -> None:
+        self.over.set()
         self._line.lost(self, error)
 
 
@@ -69,10 +72,18 @@ class AioLine:
         self._tick()
 
     async def close(self) -> None:
-        """The core is closed already."""
+        """The core is closed already, and has said goodbye or had nobody to say it to."""
         if self._timer is not None:
             self._timer.cancel()
-        self._hang_up()
+        wire, transport = self._wire, self._transport
+        self._wire = self._transport = None
+        if wire is not None and transport is not None:
+            try:
+                # The server hangs up when it has let go of all that lived with the connection.
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(wire.over.wait(), GOODBYE_SECONDS if self.core.said_goodbye else 0)
+            finally:
+                transport.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

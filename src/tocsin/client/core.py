@@ -92,6 +92,7 @@ class Core:
         self.login = Login()
         self.ready = Pending()
         self.failure: TocsinError | None = None
+        self.said_goodbye = False
         self.untold: deque[TocsinError] = deque(maxlen=16)
         self.started = False
         # The first consumer lets messages flow, unless the application has said itself whether they do.
@@ -230,6 +231,7 @@ class Core:
         """The application is done; says goodbye when somebody is there to hear it."""
         if self.phase is Phase.ONLINE:
             self.output.append(control(FrameType.GOODBYE, 0, {}))
+            self.said_goodbye = True
         output = self.output[:]
         self.ready.finish()
         self.give_up(IllegalState("The connection is closed; open another one with tocsin.connect()."))

@@ -11,6 +11,8 @@ from tocsin.model.limits import CLIENT_ID_BYTES_MAX, HEARTBEAT_SECONDS
 
 CONNECT_SECONDS = 10.0
 RECONNECT_SECONDS = 60.0
+GOODBYE_SECONDS = 5.0
+"""So long a client waits for the server to hang up."""
 
 
 @dataclass(slots=True)

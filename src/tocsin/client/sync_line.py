@@ -32,7 +32,7 @@ from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.opening import connect_failure, line_failure
 from tocsin.client.pending import Pending, Steps
-from tocsin.client.settings import Settings
+from tocsin.client.settings import GOODBYE_SECONDS, Settings
 from tocsin.model.errors import ConnectionFailed, TimedOut, TocsinError
 from tocsin.model.values import Bytes
 from tocsin.runtime.spinning import Spinning
@@ -42,7 +42,6 @@ LOG = logging.getLogger("tocsin.client")
 
 NAP_SECONDS = 0.005
 SPIN_SECONDS = 0.0012
-GOODBYE_SECONDS = 5.0
 RECEIVE_BYTES_MIN = 64 * 1024
 RECEIVE_BYTES_MAX = 1024 * 1024
 READS_PER_TURN = 16
@@ -339,11 +338,11 @@ class Line:
 
     def _hang_up(self) -> None:
         line, self._socket = self._socket, None
-        self._unsent.clear()
         if line is None:
             return
-        if self.core.output and self.core.phase is Phase.CLOSED:
-            _say_last(line, self.core.output)
+        if self.core.said_goodbye:
+            _say_last(line, [*self._unsent, *self.core.output])
+        self._unsent.clear()
         self.core.output.clear()
         self._unregister(self._io_poll, line)
         self._unregister(self._lead_poll, line)
@@ -485,7 +484,6 @@ def _say_last(line: socket.socket, output: list[Bytes]) -> None:
     with suppress(OSError):
         line.settimeout(GOODBYE_SECONDS)
         line.sendall(b"".join(output))
-        line.shutdown(socket.SHUT_WR)
         any(not line.recv(RECEIVE_BYTES_MAX) for _ in range(READS_PER_TURN))
 
 

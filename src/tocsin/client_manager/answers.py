@@ -72,6 +72,8 @@ class Answers:
         awaited = self._desk.awaited.pop(reply.request, None)
         if awaited is None:
             return
+        if awaited.leaving:
+            self._desk.let_go(awaited.leaving)
         if awaited.operation == "client_id.claim":
             self._claimed(awaited, reply, now)
             return

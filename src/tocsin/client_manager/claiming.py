@@ -24,8 +24,8 @@ class Claiming:
         awaited.operation, awaited.number = "client_id.claim", state.number
         self._ask(state, awaited)
 
-    def release(self, state: ConnectionState) -> None:
-        self._ask(state, Awaited(state.identity, 0, 0, operation="client_id.release"))
+    def release(self, state: ConnectionState, leaving: int) -> None:
+        self._ask(state, Awaited(state.identity, 0, 0, operation="client_id.release", leaving=leaving))
 
     def _ask(self, state: ConnectionState, awaited: Awaited) -> None:
         fields = {"client_id": state.client_id, "connection": state.identity}

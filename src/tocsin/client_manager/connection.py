@@ -39,6 +39,7 @@ class ConnectionState:
         "scram",
         "sessions",
         "spoke",
+        "temporaries",
     )  # fmt: skip
 
     def __init__(self, number: int, peer: str, now: float) -> None:
@@ -51,6 +52,8 @@ class ConnectionState:
         self.principal: str | None = None
         # It came with a ticket of this server, so that what it says of its past is about this server.
         self.proved = False
+        # It may have temporary destinations.
+        self.temporaries = False
         self.heartbeat = HEARTBEAT_SECONDS
         # When the connection began (or the client went away), when we last heard and last spoke.
         self.opened = self.heard = self.spoke = now

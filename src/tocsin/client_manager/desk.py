@@ -13,7 +13,7 @@ from tocsin.wire.frames import FrameType, Settled, control, write_confirm, write
 
 
 class Desk:
-    __slots__ = ("_requests", "awaited", "closing", "commands", "out", "registry", "touched")
+    __slots__ = ("_requests", "awaited", "closing", "commands", "leaving", "out", "registry", "touched")
 
     def __init__(self) -> None:
         self.registry = Registry()
@@ -24,6 +24,8 @@ class Desk:
         self.out: list[tuple[int, list[Bytes]]] = []
         self.commands: list[Command] = []
         self.closing: list[int] = []
+        # Transports whose client has said goodbye: how many answers are to come before they are hung up on, since when.
+        self.leaving: dict[int, tuple[int, float]] = {}
 
     def next_request(self) -> int:
         self._requests += 1
@@ -33,7 +35,18 @@ class Desk:
         """The number of a request to message managers whose answer goes where `awaited` says."""
         self._requests += 1
         self.awaited[self._requests] = awaited
+        if awaited.leaving:
+            left, since = self.leaving[awaited.leaving]
+            self.leaving[awaited.leaving] = (left + 1, since)
         return self._requests
+
+    def let_go(self, transport: int) -> None:
+        """One thing less that a client has left behind; after the last it may hear that it is gone."""
+        left, since = self.leaving.get(transport, (0, 0.0))
+        if left > 1:
+            self.leaving[transport] = (left - 1, since)
+        elif self.leaving.pop(transport, None) is not None:
+            self.closing.append(transport)
 
     def send(self, state: ConnectionState, parts: list[Bytes], now: float) -> None:
         if parts:

@@ -139,6 +139,7 @@ class ClientManager:
 
     def disconnected(self, connection: int, now: float) -> None:
         """The transport is gone. Sessions stay for the grace time, in case the client comes back."""
+        self._desk.leaving.pop(connection, None)
         state = self._registry.connections.pop(connection, None)
         if state is None or state.phase not in (Phase.OPEN, Phase.CLAIMING):
             return
@@ -170,6 +171,10 @@ class ClientManager:
         for state in list(self._registry.known.values()):
             if state.phase is Phase.AWAY and now - state.opened > settings.grace:
                 self._close_all(state, counted=True)
+        for transport, (_, since) in list(self._desk.leaving.items()):
+            if now - since > settings.grace:
+                del self._desk.leaving[transport]
+                self._desk.closing.append(transport)
 
     def drain(self) -> None:
         """The server is about to stop: tell the clients, so that they go elsewhere or come back later."""
@@ -240,7 +245,7 @@ class ClientManager:
         elif kind is FrameType.PING:
             self._desk.send(state, [signal(FrameType.PONG)], now)
         elif kind is FrameType.GOODBYE:
-            self._leave(state)
+            self._leave(state, now)
         elif kind is not FrameType.PONG:
             raise ProtocolError(f"A client does not send {kind.name} frames.")
 
@@ -277,6 +282,7 @@ class ClientManager:
             self._close_all(greeted.gone, counted=True)
         if self._settings.clustered:
             if state.proved and not greeted.known:
+                state.temporaries = True
                 # It comes from another client manager: its temporary destinations live on with it.
                 here = {"connections": [state.identity], "arrived": True}
                 self._desk.commands.append(Administer(self._desk.next_request(), "connection.keep", here))
@@ -297,9 +303,9 @@ class ClientManager:
         if present:
             self._end(state, 0, error)
 
-    def _forget(self, state: ConnectionState) -> None:
+    def _forget(self, state: ConnectionState, leaving: int = 0) -> None:
         if self._settings.clustered and state.client_id is not None:
-            self._claiming.release(state)
+            self._claiming.release(state, leaving)
         self._registry.forget(state)
 
     def _set_client_id(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
@@ -398,24 +404,38 @@ class ClientManager:
 
     def _create_temporary(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         self._temporaries += 1
+        state.temporaries = True
         own = self._desk.expect(Awaited(state.identity, fields["id"], frame.session, operation="temporary.create"))
         self._desk.commands.append(create_temporary(own, state, fields, f"{self._origin}.{self._temporaries}"))
 
     # ---- the end of a connection
 
-    def _leave(self, state: ConnectionState) -> None:
-        """A polite goodbye: everything ends at once, and what was in flight does not count as tried."""
-        self._close_all(state, counted=False)
-        self._desk.closing.append(state.number)
-        self._registry.connections.pop(state.number, None)
+    def _leave(self, state: ConnectionState, now: float) -> None:
+        """A polite goodbye: everything ends at once, and what was in flight does not count as tried.
 
-    def _close_all(self, state: ConnectionState, counted: bool) -> None:
+        The client is hung up on when nobody, at no client manager, can meet what it had.
+        """
+        self._registry.connections.pop(state.number, None)
+        if self._settings.clustered:
+            # One for this turn, so that no answer is the last before all questions are asked.
+            self._desk.leaving[state.number] = (1, now)
+            self._close_all(state, counted=False, leaving=state.number)
+            self._desk.let_go(state.number)
+        else:
+            self._close_all(state, counted=False)
+            self._desk.closing.append(state.number)
+
+    def _close_all(self, state: ConnectionState, counted: bool, leaving: int = 0) -> None:
+        """`leaving` is the transport that is hung up on when all is over, if any."""
         for session in list(state.sessions.values()):
-            own = self._desk.expect(Awaited(state.identity, 0, session.number, operation="session.close"))
+            awaited = Awaited(state.identity, 0, session.number, operation="session.close", leaving=leaving)
+            own = self._desk.expect(awaited)
             self._registry.remove_session(state, session)
             self._desk.commands.append(CloseSession(own, session.id, counted, session.epoch))
-        self._desk.commands.append(CloseConnection(state.identity))
-        self._forget(state)
+        waits = leaving and state.temporaries
+        own = self._desk.expect(Awaited(state.identity, 0, 0, operation="", leaving=leaving)) if waits else 0
+        self._desk.commands.append(CloseConnection(state.identity, own))
+        self._forget(state, leaving)
 
     def _end(self, state: ConnectionState, request: int, error: TocsinError) -> None:
         """The peer broke the rules, or may not enter: say why, then close. What it had is held for the grace time."""

@@ -6,11 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin.cluster.commands import Administer, Answer, CloseConsumer, CloseSession, Failed, OpenConsumer, OpenProducer
+from tocsin.cluster.commands import (
+    Administer,
+    Answer,
+    CloseConnection,
+    CloseConsumer,
+    CloseSession,
+    Failed,
+    OpenConsumer,
+    OpenProducer,
+)
 from tocsin.model.errors import InvalidDestination, ResourceExhausted, StaleName
 from tocsin.model.limits import REQUESTS_PER_GROUP_MAX
 
-Request = OpenProducer | OpenConsumer | CloseConsumer | CloseSession | Administer
+Request = OpenProducer | OpenConsumer | CloseConsumer | CloseSession | CloseConnection | Administer
 Done = Callable[[Answer | Failed], None]
 
 _REPEATED = frozenset({"destination.delete", "subscription.delete"})

@@ -44,6 +44,8 @@ class Awaited:
     operation: str = ""
     frame: bytes = b""
     """What the client gets when a claim of its client id was granted."""
+    leaving: int = 0
+    """The number of a transport that is hung up on once all such answers have come; 0: of none."""
 
 
 def field(fields: dict[str, Any], name: str, kind: type, default: Any = None) -> Any:

@@ -209,12 +209,14 @@ class Router:
                     session.pause()
                     for group in session.groups:
                         self._send(group, command)
+            case CloseConnection(request=request) if request:
+                self._everywhere(self._groups, command, merge_ended)
             case CloseConnection():
                 for group in self._groups:
                     self._send(group, command)
 
     def _everywhere(
-        self, groups: Sequence[int], command: CloseSession | Administer,
+        self, groups: Sequence[int], command: CloseSession | CloseConnection | Administer,
         merge: Callable[[list[Answer | Failed]], Answer | Failed],
     ) -> None:  # fmt: skip
         request = command.request

@@ -15,7 +15,7 @@ Each command is u8 type and its body. `id` is 16 bytes, `text` u16 length and UT
     7   SettleMessages   id session, u32 consumer, u32 length and the payload of a SETTLE frame (tocsin.wire.frames)
     8   PauseSession     id session, u32 epoch
     9   CloseSession     u64 request, id session, u8 counted, u32 epoch
-    10  CloseConnection  id connection
+    10  CloseConnection  id connection, u64 request
     11  Administer       u64 request, text operation, map fields
 
 Blocks are not copied: they leave as buffers of their own, and come back as windows into the message. A member
@@ -60,6 +60,7 @@ _CREDIT = struct.Struct("<16sIQQ")
 _SETTLE = struct.Struct("<16sII")
 _PAUSE = struct.Struct("<16sI")
 _CLOSE_SESSION = struct.Struct("<Q16s?I")
+_CLOSE_CONNECTION = struct.Struct("<16sQ")
 _SPAN = struct.Struct("<QQ")
 _NO_LOCAL, _DURABLE, _SHARED, _START, _HELD = 1, 2, 4, 8, 16
 _KINDS: dict[int, Kind] = {int(kind): kind for kind in Kind}
@@ -217,11 +218,11 @@ def _unpack_close_session(unpacker: Unpacker) -> CloseSession:
 
 
 def _pack_close_connection(packer: Packer, command: CloseConnection) -> None:
-    packer.fixed(command.connection)
+    packer.record(_CLOSE_CONNECTION, command.connection, command.request)
 
 
 def _unpack_close_connection(unpacker: Unpacker) -> CloseConnection:
-    return CloseConnection(unpacker.fixed(16))
+    return CloseConnection(*unpacker.record(_CLOSE_CONNECTION))
 
 
 def _pack_administer(packer: Packer, command: Administer) -> None:

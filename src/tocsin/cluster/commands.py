@@ -123,9 +123,10 @@ class CloseSession:
 
 @dataclass(slots=True)
 class CloseConnection:
-    """The connection is over: its temporary destinations go with it."""
+    """The connection is over: its temporary destinations go with it. Answered, if it has the number of a request."""
 
     connection: bytes
+    request: int = 0
 
 
 @dataclass(slots=True)

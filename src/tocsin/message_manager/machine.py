@@ -354,6 +354,8 @@ class MessageManager:
             case CloseConnection():
                 if self.sessions.closes(command.connection, origin):
                     self._delete_temporary({command.connection})
+                if command.request:
+                    self.ledger.reply(origin, Answer(command.request, {}), self.ledger.last_lsn())
 
     def _delete_temporary(self, connections: set[bytes]) -> None:
         for state in self.directory:
