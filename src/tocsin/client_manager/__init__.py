@@ -22,6 +22,7 @@ tracking              what must be said again: open producers and consumers, and
 pending               requests without an answer
 placement             which group has a destination: names, slots, and where new ones go
 destination_requests  requests about one destination, wherever it is
+subscription_names    subscriptions whose name may be in use in another group
 dead_letters          one dead message queue out of those of all groups
 merging               one answer out of those of all groups
 cluster_status        what is known of the groups, for people

@@ -13,6 +13,7 @@ from tocsin.client_manager.group_link import GroupLink
 from tocsin.client_manager.merging import MERGES, merge_ended
 from tocsin.client_manager.pending import Done, Gathering, Pending, numbered
 from tocsin.client_manager.placement import Places
+from tocsin.client_manager.subscription_names import SubscriptionNames
 from tocsin.client_manager.tracking import Book, TrackedConsumer, TrackedProducer
 from tocsin.cluster.commands import (
     Administer,
@@ -74,6 +75,7 @@ class Router:
         self._book = Book()
         self._pending = Pending(self._send)
         self.places = Places(slots, self._groups, self.ask)
+        self._subscriptions = SubscriptionNames(self._groups, self.ask)
         self._destinations = DestinationRequests(self.places, self._pending, self.ask, self._answer)
 
     def _send(self, group: int, command: Command) -> bool:
@@ -168,6 +170,8 @@ class Router:
             return True
 
         def done(reply: Answer | Failed) -> None:
+            if session.looking.get(number, (0, False))[0] == reply.request:
+                del session.looking[number]
             consumer = session.consumers.get(number)
             if consumer is not None and consumer.opened.request == reply.request:
                 consumer.ready = isinstance(reply, Answer)
@@ -179,7 +183,15 @@ class Router:
             self._answer(reply)
 
         at = group_of_part(number, self._groups) if command.destination.name == DEAD_MESSAGES else 0
-        self._destinations.start(command, command.destination, command.mode != "replay", placed, done, at)
+        creates = command.mode != "replay"
+        if self._subscriptions.concern(command):
+            self._subscriptions.open(
+                command,
+                lambda then: self._destinations.start(command, command.destination, creates, placed, then),
+                done,
+            )
+        else:
+            self._destinations.start(command, command.destination, creates, placed, done, at)
 
     def _close_producer(self, command: CloseProducer) -> None:
         session = self._book.sessions.get(command.session)
@@ -228,7 +240,9 @@ class Router:
 
     def _administer(self, command: Administer) -> None:
         operation, fields = command.operation, command.fields
-        if operation in MERGES:
+        if operation == "subscription.delete" and len(self._groups) > 1:
+            self._subscriptions.delete(command, self._answer)
+        elif operation in MERGES:
             self._everywhere(self._groups, command, partial(MERGES[operation], command))
         elif operation == "connection.keep":
             # Not waited for: every new link begins with it.

@@ -10,7 +10,7 @@ from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.storing import finish
-from tocsin.message_manager.subscribing import offset_at, unsubscribe
+from tocsin.message_manager.subscribing import check_free, elsewhere, offset_at, unsubscribe
 from tocsin.message_manager.view import QUEUE_VIEW, View
 from tocsin.model.destination import (
     DEAD_MESSAGES,
@@ -55,6 +55,8 @@ class Administration:
             "destination.show": self._show,
             "temporary.create": self._create_temporary,
             "subscription.delete": self._unsubscribe,
+            "subscription.check": self._check_subscription,
+            "subscription.replace": self._replace_subscription,
             "offset.range": self._offset_range,
             "offset.at": self._offset_at,
             "dead.resend": self._resend,
@@ -66,6 +68,9 @@ class Administration:
             return self._directory.dead_messages(self._ledger)
         if operation == "subscription.delete":
             found = self._durable_of(fields)
+            return found[0] if found is not None else None
+        if operation in ("subscription.check", "subscription.replace"):
+            found = elsewhere(self._directory, fields)
             return found[0] if found is not None else None
         if operation in _ABOUT_ONE:
             return self._existing(operation, _address(fields), _number(fields, "incarnation", 0))
@@ -172,9 +177,23 @@ class Administration:
             )
         return {}, unsubscribe(self._directory, state, view, self._ledger)
 
+    def _check_subscription(self, fields: Fields) -> Result:
+        found = elsewhere(self._directory, fields)
+        if found is not None:
+            check_free(found[1], fields)
+        return {"found": found is not None}, 0
+
+    def _replace_subscription(self, fields: Fields) -> Result:
+        found = elsewhere(self._directory, fields)
+        if found is None or found[1].consumers or found[1].locks:
+            return {}, 0
+        return {}, unsubscribe(self._directory, *found, self._ledger)
+
     def _durable_of(self, fields: Fields) -> tuple[DestinationState, View] | None:
-        """J81: an unshared one of this client first, then a shared one without client id."""
+        """J81: an unshared one of this client first, then a shared one without client id; or just one of the two."""
         name, client_id = _text(fields, "subscription"), fields.get("client_id")
+        if fields.get("exact"):
+            return self._directory.durable.get((client_id, name))
         return self._directory.durable.get((client_id, name)) or self._directory.durable.get((None, name))
 
     def _offset_range(self, fields: Fields) -> Result:

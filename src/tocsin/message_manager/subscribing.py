@@ -68,9 +68,7 @@ def _durable(
     owner, view = found
     known = view.subscription
     assert known is not None
-    if known.shared != wanted.shared:
-        kinds = ("shared", "unshared") if known.shared else ("unshared", "shared")
-        raise IllegalState(f"The durable subscription {wanted.name!r} is {kinds[0]}, not {kinds[1]}.")
+    _check_kind(known, wanted.shared)
     if owner is state and known.same_terms(wanted):
         if view.consumers and not wanted.shared:
             raise IllegalState(f"The durable subscription {wanted.name!r} has an active consumer already.")
@@ -80,6 +78,38 @@ def _durable(
     # J79: other terms while nobody uses it mean a new subscription.
     unsubscribe(directory, owner, view, ledger)
     return _subscribe(directory, state, wanted, opened, ledger)
+
+
+def _check_kind(known: Subscription, shared: bool) -> None:
+    """J80: a durable subscription is shared or unshared for good."""
+    if known.shared != shared:
+        kinds = ("shared", "unshared") if known.shared else ("unshared", "shared")
+        raise IllegalState(f"The durable subscription {known.name!r} is {kinds[0]}, not {kinds[1]}.")
+
+
+def elsewhere(directory: Directory, fields: dict[str, Any]) -> tuple[DestinationState, View] | None:
+    """The subscription of a name that is about to be opened for a topic, if it is one of another topic here."""
+    name, client_id = fields["subscription"], fields["client_id"]
+    if fields["durable"]:
+        found = directory.durable.get((client_id, name))
+        return found if found is not None and found[0].address.name != fields["topic"] else None
+    wanted = Subscription(name, client_id, False, True, None, False)
+    for state in directory:
+        view = state.view_of(wanted)
+        if view is not None and state.address.name != fields["topic"]:
+            return state, view
+    return None
+
+
+def check_free(view: View, fields: dict[str, Any]) -> None:
+    """Refuses while a subscription of another topic has to keep its name."""
+    known = view.subscription
+    assert known is not None
+    if not known.durable:
+        raise IllegalState(f"The shared subscription {known.name!r} is in use with another topic or selector.")
+    _check_kind(known, fields["shared"])
+    if view.consumers or view.locks:
+        raise IllegalState(f"The durable subscription {known.name!r} is in use with another topic or selector.")
 
 
 def _subscribe(
