@@ -268,6 +268,21 @@ def test_a_member_is_held_back_while_its_words_wait() -> None:
     assert on.bus.sent == [(group_in(GROUP), b"Gorder", Stream.DATA)]
 
 
+def test_a_slow_client_manager_does_not_hold_its_group_back() -> None:
+    on = stage(member=True)
+    on.up(OTHER_CM)
+    on.member.told.clear()
+    slow = to_node(GROUP, OTHER_CM)
+    on.bus.full.add(slow)
+    on.member.out = [Outgoing(slow, [encoded(REPLIES)], Stream.DATA)]
+    on.node.pump()
+    assert on.member.told == [("spare", frozenset({OTHER_CM}))]
+    on.bus.full.clear()
+    on.node.bus_events([RoomAgain(slow, Stream.DATA)])
+    on.node.pump()
+    assert on.member.told[1:] == [("spare", frozenset())]
+
+
 def test_a_link_whose_answers_are_dropped_is_given_up() -> None:
     on = stage(member=True)
     on.up(OTHER_CM)

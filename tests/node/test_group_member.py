@@ -426,6 +426,37 @@ def test_nobody_waits_for_a_client_manager_that_is_gone() -> None:
     assert bodies(stage.client.replies) == ["a"]
 
 
+def test_a_slow_client_manager_gets_answers_and_no_deliveries() -> None:
+    stage = Stage()
+    orders = opened(stage)
+    client, member = stage.client, stage.primary().member
+    client.open_consumer()
+    member.spare({CM})
+    assert len(client.publish(orders, "a")) == 1 and bodies(client.replies) == []
+    # A new link is that of the same slow one.
+    client.relink()
+    assert bodies(client.open_consumer(held=[])) == []
+    member.spare(())
+    stage.settle()
+    assert bodies(client.replies) == ["a"]
+
+
+def test_a_new_primary_spares_whom_it_spared_before_it_led() -> None:
+    stage = Stage()
+    orders = opened(stage)
+    client = stage.client
+    client.publish(orders, "a")
+    stage.advance(1.0)
+    backup = stage.backup()
+    backup.member.spare({CM})
+    stage.primary().crash()
+    stage.elect()
+    assert bodies(client.open_consumer()) == []
+    backup.member.spare(())
+    stage.settle()
+    assert bodies(client.replies) == ["a"]
+
+
 def test_what_comes_before_a_new_primary_serves_is_kept() -> None:
     stage = Stage()
     opened(stage)

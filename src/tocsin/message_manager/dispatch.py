@@ -20,7 +20,7 @@ from tocsin.message_manager.storing import finish, request_reserve
 from tocsin.message_manager.view import Returned, View
 from tocsin.model.batch import Block
 from tocsin.model.editing import slice_block
-from tocsin.model.limits import ROWS_PER_STEP
+from tocsin.model.limits import DELIVERED_BYTES_PER_RUN, ROWS_PER_STEP
 from tocsin.model.ranges import Range, RangeSet, subtract
 from tocsin.wire.frames import REDELIVERED
 
@@ -73,7 +73,11 @@ def dispatch(state: DestinationState, ledger: Ledger, step: Step) -> bool:
 def _dispatch_view(state: DestinationState, view: View, ledger: Ledger, step: Step) -> bool:
     idle = True
     while True:
+        if ledger.delivered_bytes > DELIVERED_BYTES_PER_RUN:
+            return True
         able = [each for each in view.consumers if each.credit > 0 and each.opened_lsn <= ledger.committed]
+        if ledger.spared:
+            able = [each for each in able if each.origin not in ledger.spared]
         if not able:
             return False
         progress = False
@@ -294,10 +298,12 @@ def send(
             part = slice_block(block, start - first, end - first)
             entry = [(0, end - start, count, flag)]
             consumer.sent(end - start, len(part))
+            ledger.delivered_bytes += len(part)
             ledger.reply(consumer.origin, Delivery(consumer.key, start, time, entry, part))
         return
     entries = [(start - first, end - first, count, flag) for start, end in ranges]
     consumer.sent(messages, block.length)
+    ledger.delivered_bytes += block.length
     ledger.reply(consumer.origin, Delivery(consumer.key, first, time, entries, block.data))
 
 

@@ -64,8 +64,8 @@ class DropStream:
 
 class Ledger:
     __slots__ = (
-        "_copies", "_dropping", "_waiting", "cache", "committed", "drops", "journal", "now", "now_ms", "out",
-        "possible_copies", "read_ahead_bytes", "reads",
+        "_copies", "_dropping", "_waiting", "cache", "committed", "delivered_bytes", "drops", "journal", "now",
+        "now_ms", "out", "possible_copies", "read_ahead_bytes", "reads", "spared",
     )  # fmt: skip
 
     def __init__(self, journal: Records, cache_bytes: int) -> None:
@@ -75,6 +75,9 @@ class Ledger:
         self._copies = 1
         # How many members would have what is stored now.
         self.possible_copies = 1
+        self.delivered_bytes = 0
+        # Origins that get no deliveries for now.
+        self.spared: frozenset[str] = frozenset()
         self.now = 0.0
         self.now_ms = 0
         self.out: list[tuple[str, Reply]] = []

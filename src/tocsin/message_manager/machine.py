@@ -204,6 +204,17 @@ class MessageManager:
 
     def release_deliveries(self) -> None:
         self._held_until = None
+        self._look_at_all()
+
+    def spare(self, origins: frozenset[str]) -> None:
+        """These client managers take what they get slowly: until others are named, nothing is delivered to them."""
+        fewer = not self.ledger.spared <= origins
+        self.ledger.spared = origins
+        if fewer:
+            self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        """Consumers may get what they could not get before."""
         for state in self.directory:
             if state.in_use():
                 self._agenda.add(state.id)
@@ -216,6 +227,7 @@ class MessageManager:
         while self._backlog and self.ledger.has_room:
             self._take(*self._backlog.popleft())
         rows = _STEPS_PER_RUN * ROWS_PER_STEP
+        self.ledger.delivered_bytes = 0
         for _ in range(min(turns, len(self._agenda))):
             if rows <= 0:
                 break

@@ -10,6 +10,7 @@ from tocsin.message_manager.filtering import expired, matching
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.view import QUEUE_VIEW
 from tocsin.model.batch import Block
+from tocsin.model.limits import DELIVERED_BYTES_PER_RUN
 from tocsin.model.ranges import Range, RangeSet, subtract
 
 
@@ -17,7 +18,9 @@ def serve_readers(state: DestinationState, ledger: Ledger, step: Step) -> bool:
     """Gives each reader what its credit allows; True when there may be more to do. Browsers that are done leave."""
     more = False
     for reader in list(state.readers):
-        if reader.opened_lsn > ledger.committed:
+        if ledger.delivered_bytes > DELIVERED_BYTES_PER_RUN:
+            return True
+        if reader.opened_lsn > ledger.committed or reader.origin in ledger.spared:
             continue
         if reader.mode == "browse":
             more |= _browse(state, reader, ledger, step)

@@ -106,6 +106,8 @@ GROUP_RESERVED_MESSAGES_MAX = 10_000
 BROWSE_MESSAGES_MAX = 10_000
 ROWS_PER_STEP = 256
 READ_AHEAD_BYTES = 2 * MIB
+DELIVERED_BYTES_PER_RUN = 8 * MIB
+"""Then whoever takes the deliveries away has its turn, and says for whom it was too much."""
 DELIVERY_RESERVE_MESSAGES = 65_536
 PRODUCER_ROWS_MAX = 100_000
 PRODUCER_SILENCE_SECONDS = 24 * 3600.0
@@ -223,6 +225,8 @@ UNLINKED_SECONDS = 0.1
 """How often one client manager is told at most that its link is broken."""
 LINK_MESSAGES_EARLY_MAX = 256
 """Messages of client managers that come before a new primary serves."""
+TOPIC_HOLD_SECONDS = 1.0
+"""How long a new primary waits with messages to topics for client managers that do not link."""
 LINK_MESSAGES_WAITING_MAX = 16_384
 LINK_BYTES_WAITING_MAX = 256 * MIB
 """Messages of client managers that wait for a primary's lease, its journal or its message manager."""
@@ -259,6 +263,7 @@ GROUPS_MAX = BUS_CHANNELS_MAX
 
 # Clusters.
 BUS_OUTBOX_MESSAGES_MAX = 16_384
+BUS_OUTBOX_BYTES_MAX = 256 * MIB
 """What may wait for one address while the bus has no room; whoever makes it is held back long before."""
 REBALANCE_SECONDS = 60.0
 LOCAL_TURNS_MAX = 64
@@ -318,6 +323,7 @@ assert RECORD_BYTES_MAX < GROUP_TAIL_BYTES and BUS_MESSAGE_BYTES_MAX < LINK_BYTE
 assert BLOCK_BYTES_MAX < DATA_POOL_BYTES, "a largest block may wait for its ORDER"
 assert RELINK_SECONDS_MIN < LINK_ANSWER_SECONDS < LINK_ANSWER_SECONDS_MAX < SESSION_GRACE_SECONDS
 assert COMMANDS_PER_MESSAGE_MAX < 1 << 16 and ERROR_TEXT_BYTES_MAX < 1 << 16, "both are counted by a u16"
+assert BUS_MESSAGE_BYTES_MAX + 16 * DELIVERED_BYTES_PER_RUN < BUS_OUTBOX_BYTES_MAX, "what one pump may deliver"
 assert 16 * HELD_RANGES_MAX + 128 * KIB < BUS_MESSAGE_BYTES_MAX, "a consumer that resumes must fit the bus"
 assert GROUPS_MAX <= NAME_SLOTS, "each group keeps some names"
 assert ACKNOWLEDGE_WITHIN_SECONDS < SESSION_GRACE_SECONDS < LEASE_SECONDS < PRODUCER_SILENCE_SECONDS
@@ -331,6 +337,7 @@ assert (
 )
 assert BUS_CONTROL_MESSAGE_BYTES_MAX * 4 <= BUS_CONTROL_WINDOW_BYTES < BUS_WINDOW_BYTES
 assert BUS_MESSAGE_BYTES_MAX < 1 << 30, "the length of a chunk has 30 bits"
+assert BUS_DOWN_SECONDS <= TOPIC_HOLD_SECONDS < SESSION_GRACE_SECONDS, "who is gone is known to be gone by then"
 assert CLUSTER_SECRET_BYTES >= BUS_SECRET_BYTES_MIN
 assert BUS_NAK_SECONDS < BUS_RESEND_REPEAT_SECONDS < BUS_NAK_RETRY_SECONDS_MIN / 2
 assert BUS_NAK_RETRY_SECONDS_MIN < BUS_NAK_RETRY_SECONDS < BUS_NAK_RETRY_SECONDS_MAX

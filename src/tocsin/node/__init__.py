@@ -11,6 +11,7 @@ transfer         a snapshot goes from one member to another: both ends of it
 workers          who does disk work; threads does it in threads
 group_member     one member of a message manager group: the machines of replication, and the state under them
 group_primary    a member that serves client managers; group_links are their links to it
+topic_hold       what waits after a promotion until all of them have linked
 group_log        its log; group_journal is what the message manager sees of it
 group_disk       what it has its disk do; group_store is one opening of its files, group_snapshots takes snapshots
 following        a member that does not serve applies the log; standby is its state

@@ -82,6 +82,7 @@ class ClusterNode:
         """What each group's primary said last of it, and when that was."""
         self._counted: dict[int, frozenset[int]] = {}
         self._held_back: dict[int, bool] = dict.fromkeys(members, False)
+        self._slow: dict[int, frozenset[int]] = dict.fromkeys(members, frozenset())
         self._local: deque[tuple[Address, Bytes]] = deque()
         self._hellos: dict[int, Hello] = {}
         """Of those that are there."""
@@ -258,6 +259,10 @@ class ClusterNode:
             if blocked is not self._held_back[group]:
                 self._held_back[group] = blocked
                 member.hold_back(blocked)
+            slow = self._outbox.slow_nodes(group)
+            if slow != self._slow[group]:
+                self._slow[group] = slow
+                member.spare(slow)
         for witness in self.witnesses.values():
             more |= witness.pump()
             self._send(witness.take_out())

@@ -77,6 +77,10 @@ class Links:
     def origin_of(self, node: int) -> str:
         return self._by_node[node].origin
 
+    def origins_of(self, nodes: Iterable[int]) -> frozenset[str]:
+        """Of those that have a link."""
+        return frozenset(link.origin for node in nodes if (link := self._by_node.get(node)) is not None)
+
     def of_origin(self, origin: str) -> Link | None:
         """The link that an answer belongs to; None when it is not the newest any more."""
         return self._by_origin.get(origin)

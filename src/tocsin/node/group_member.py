@@ -93,6 +93,7 @@ class GroupMember:
         self.alarm: str | None = None
         self.malformed = 0
         self._held_back = False
+        self._slow: Collection[int] = ()
         self._hand_over_until = float("-inf")
         self._early: list[tuple[int, int, Commands, int]] = []
         self._own: deque[GroupMessage] = deque()
@@ -255,6 +256,12 @@ class GroupMember:
         """While the bus takes nothing, no new answers are made for it."""
         self._held_back = blocked
 
+    def spare(self, nodes: Collection[int]) -> None:
+        """These client managers take their answers slowly: until others are named, they get no more deliveries."""
+        self._slow = nodes
+        if self.serving is not None:
+            self.serving.spare(nodes)
+
     def hand_over(self) -> bool:
         """Gives the role of the primary away politely: nothing new is begun, and as soon as a backup has everything it
         takes over. Whether that works shows in `role`; after some seconds in vain this one goes on. False: it is not
@@ -301,8 +308,7 @@ class GroupMember:
         if self.voter is not None:
             deadline = min(deadline, self.voter.next_deadline())
         if self.serving is not None and self.member.may_deliver(self._clock.now()):
-            work = self.serving.manager.next_deadline()
-            deadline = min(deadline, work) if work is not None else deadline
+            deadline = min(deadline, self.serving.next_deadline())
         return deadline
 
     # ---- the machine
@@ -445,6 +451,7 @@ class GroupMember:
         self._log.forget_all()
         expected = {node for node in self._client_managers if node in self._up or node == self.node}
         self.serving = ServingPrimary(self.group, primary.epoch, manager, self._references, expected, now)
+        self.serving.spare(self._slow)
         early, self._early = self._early, []
         for message in early:
             self.serving.commanded(*message, now)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
+from math import inf
 
 from tocsin.bus.datagram import Stream
 from tocsin.cluster.commands import Administer, Answer, Delivery, Publish, Reply
@@ -17,6 +19,7 @@ from tocsin.model.limits import (
 from tocsin.node.group_journal import References
 from tocsin.node.group_links import Link, Links, Verdict
 from tocsin.node.outgoing import Outgoing, envelope_to
+from tocsin.node.topic_hold import TopicHold
 from tocsin.replication.data_pool import digest_of
 from tocsin.replication.messages import Reference
 from tocsin.runtime.datagrams import group_out, to_node
@@ -36,15 +39,17 @@ class ServingPrimary:
         self, group: int, epoch: int, manager: MessageManager, references: References, expected: set[int], now: float
     ) -> None:
         """`expected`: client managers that are there. Until all of them have said what their consumers hold, nothing
-        is delivered: another consumer would get it a second time.
+        is delivered: another consumer would get it a second time. Nor do topics take messages, for a while.
         """
         self._group, self.epoch, self.manager, self._references = group, epoch, manager, references
         self._expected: set[int] | None = expected
         manager.adopt_temporary(now)
         manager.hold_deliveries(now)
+        self._topics: TopicHold | None = TopicHold(manager.directory, now)
         self.links = Links(epoch)
         self._waiting: deque[tuple[str, Commands, int]] = deque()
         self._waiting_bytes = 0
+        self._slow: Collection[int] = ()
         self.out: list[Outgoing] = []
 
     # ---- client managers come and go
@@ -60,6 +65,12 @@ class ServingPrimary:
         if link is not None:
             link.complete = True
         self.manager.ledger.reply(origin, Answer(command.request, {}))
+
+    def spare(self, nodes: Collection[int]) -> None:
+        """Deliveries to these client managers wait, until others are named; all else goes on."""
+        self._slow = nodes
+        if not nodes:
+            self.manager.spare(frozenset())
 
     # ---- from client managers
 
@@ -101,23 +112,36 @@ class ServingPrimary:
 
     def run(self, now: float, wall: float) -> bool:
         """One turn of the message manager; True when there is more to do."""
-        manager, waiting = self.manager, self._waiting
-        while waiting and not manager.congested:
+        manager, waiting, topics = self.manager, self._waiting, self._topics
+        while waiting and not manager.congested and (topics is None or not topics.full):
             origin, message, size = waiting.popleft()
             self._waiting_bytes -= size
             for command in message.commands:
                 if isinstance(command, Administer) and command.operation == LINK_COMPLETE:
                     self._completed(origin, command)
-                else:
+                elif topics is None or not topics.keeps(origin, command):
                     manager.handle(origin, command, now, wall)
+        if self._slow:
+            # Their links may be new ones.
+            manager.spare(self.links.origins_of(self._slow))
         more = manager.run()
         if self._expected is not None and not manager.waiting and self.links.complete(self._expected):
             self._expected = None
             manager.release_deliveries()
             more = True
-        if not waiting and not manager.waiting:
+        if topics is not None and (self._expected is None or now >= topics.until or topics.full):
+            self._topics = None
+            for origin, command in topics.release():
+                manager.handle(origin, command, now, wall)
+            more = True
+        if not waiting and not manager.waiting and self._topics is None:
             self._references.clear()
         return more or bool(waiting)
+
+    def next_deadline(self) -> float:
+        work = self.manager.next_deadline()
+        topics = inf if self._topics is None or self._topics.empty else self._topics.until
+        return topics if work is None else min(work, topics)
 
     def send_replies(self) -> None:
         """What the message manager has answered, to those links that are still the newest of their owners."""
