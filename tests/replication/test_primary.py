@@ -72,6 +72,19 @@ def test_an_epoch_begins_with_a_record_of_its_own_and_a_heartbeat() -> None:
     assert (beat.epoch, beat.last, beat.leased) == (EPOCH, 3, False)
 
 
+def test_the_first_answer_of_a_voter_is_proven_at_once() -> None:
+    """Else the lease of a new primary would begin a heartbeat later than it could."""
+    leader = Leader()
+    assert leader.machine.next_deadline() == leader.seat.context.settings.heartbeat_seconds
+    for stamp, replica, soon in ((7.0, SECOND, True), (8.0, SECOND, False), (5.0, THIRD, True)):
+        answer(leader, replica, stamp=stamp, granted=False)
+        assert (leader.machine.next_deadline() <= leader.now) is soon
+        if soon:
+            leader.machine.tick(leader.now)
+            (beat,) = leader.seat.messages()
+            assert isinstance(beat, Heartbeat) and (replica.node, stamp) in beat.echoes
+
+
 def test_a_record_commits_with_the_primary_s_disk_and_one_more() -> None:
     leader = Leader()
     assert leader.acked(SECOND, 1) == []

@@ -105,6 +105,9 @@ class Primary:
     def heartbeat_answer(self, sender: int, message: HeartbeatAnswer) -> None:
         if message.epoch != self.epoch or message.sent <= self._resigned_at:
             return
+        if sender not in self._stamps:
+            # A voter grants the lease for a heartbeat that proves that it was heard: a new primary need not wait for it.
+            self._heartbeat_at = self._now
         self._stamps[sender] = max(message.stamp, self._stamps.get(sender, message.stamp))
         if message.granted:
             self._granted[message.voter] = max(message.sent, self._granted.get(message.voter, message.sent))
