@@ -106,7 +106,7 @@ class Primary:
         if message.epoch != self.epoch or message.sent <= self._resigned_at:
             return
         if sender not in self._stamps:
-            # A voter grants the lease for a heartbeat that proves that it was heard: a new primary need not wait for it.
+            # A voter grants the lease for a heartbeat that proves that it was heard, so that goes out at once.
             self._heartbeat_at = self._now
         self._stamps[sender] = max(message.stamp, self._stamps.get(sender, message.stamp))
         if message.granted:
