@@ -40,6 +40,7 @@ def test_numbers_rise_and_waiting_ends_with_the_last() -> None:
 def test_many_ranges_go_in_several_frames() -> None:
     dialogue, settlements = opened()
     count = RANGES_PER_FRAME_SENT + 10
+    settlements.outstanding.add(0, 2 * count)
     for offset in range(0, 2 * count, 2):
         settlements.to_acknowledge.add(offset, offset + 1)
     settlements.flush()
@@ -103,3 +104,17 @@ def test_only_the_last_word_about_a_message_is_repeated() -> None:
         (Outcome.ACKNOWLEDGE, [(0, 1)]),
     ]
     assert list(settlements.outstanding) == [(1, 2), (3, 4)]
+
+
+def test_what_was_said_about_messages_that_went_elsewhere_counts_for_nothing() -> None:
+    dialogue, settlements = opened()
+    settlements.outstanding.add(0, 6)
+    settlements.to_acknowledge.add(0, 2)
+    settlements.flush()
+    settlements.to_acknowledge.add(2, 4)
+    settlements.forget([(1, 3)])
+    dialogue.settled()
+    settlements.flush()
+    assert [settle.ranges for settle in settlements.unconfirmed] == [[(0, 1)], [(3, 4)]]
+    assert [settle.ranges for settle in dialogue.settled()] == [[(3, 4)]]
+    assert list(settlements.outstanding) == [(4, 6)]

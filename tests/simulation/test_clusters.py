@@ -16,8 +16,8 @@ from tocsin.testing.clusters.tally import ClusterTally
 from tocsin.testing.clusters.world import ClusterShape
 from tocsin.testing.simulation.register_checks import Violation
 
-SEEDS_PER_PIECE = 12
-PIECES = 1
+SEEDS_PER_PIECE = 28
+PIECES = 12
 
 
 @pytest.mark.timeout(600)

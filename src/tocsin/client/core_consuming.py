@@ -280,10 +280,8 @@ class ConsumerState:
 
     def on_gone(self, ranges: Iterable[Range]) -> None:
         """The server could not keep these for us; whoever has them now gets them. Ours are dropped if unseen."""
-        outstanding = self.settlements.outstanding
-        for first, end in ranges:
-            outstanding.remove(first, end)
-        self._keep_only(outstanding)
+        self.settlements.forget(ranges)
+        self._keep_only(self.settlements.outstanding)
         self.raise_credit()
 
     # Credit.

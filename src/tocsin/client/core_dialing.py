@@ -7,6 +7,9 @@ from collections.abc import Callable
 from tocsin.client.settings import Settings
 from tocsin.model.limits import RECONNECT_PAUSE_SECONDS_FIRST, RECONNECT_PAUSE_SECONDS_MAX
 
+_DOUBLINGS_MAX = 30
+"""More would say nothing else, and in the end not fit into a number."""
+
 
 class Dialing:
     __slots__ = ("_attempts", "_chance", "_give_up_at", "_host", "_retry_at", "_settings")
@@ -37,7 +40,8 @@ class Dialing:
         self._attempts = 0 if was_online else self._attempts + 1
         pause = 0.0
         if self._attempts:
-            pause = min(RECONNECT_PAUSE_SECONDS_MAX, RECONNECT_PAUSE_SECONDS_FIRST * 2 ** (self._attempts // hosts))
+            doublings = min(_DOUBLINGS_MAX, self._attempts // hosts)
+            pause = min(RECONNECT_PAUSE_SECONDS_MAX, RECONNECT_PAUSE_SECONDS_FIRST * 2**doublings)
         # Many clients lose one server at the same moment; they must not come back at the same moment.
         self._retry_at = now + pause * (0.5 + self._chance())
 

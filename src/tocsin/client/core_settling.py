@@ -7,12 +7,13 @@ reconnect until the server has said that it is durable.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tocsin.client.pending import Pending, finished
 from tocsin.model.errors import TocsinError
 from tocsin.model.limits import RANGES_PER_FRAME_SENT
-from tocsin.model.ranges import Range, RangeSet
+from tocsin.model.ranges import Range, RangeSet, subtract
 from tocsin.wire.frames import Outcome, Settle, write_settle
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class Settlements:
         self.collect()
         if not self.to_acknowledge:
             return False
-        ranges = list(self.to_acknowledge)
+        # What is not ours any more comes again: to acknowledge it now would say nothing to anybody.
+        ranges = [part for first, end in self.to_acknowledge for part in self.outstanding.within(first, end)]
         self.to_acknowledge.clear()
         self._settle(Outcome.ACKNOWLEDGE, ranges)
         return True
@@ -147,6 +149,13 @@ class Settlements:
         if not self.unconfirmed:
             self.confirmed = self.number
         self._tell_waiters()
+
+    def forget(self, ranges: Iterable[Range]) -> None:
+        """These went elsewhere: what was said about them, and is not confirmed, has had no effect."""
+        for first, end in ranges:
+            self.outstanding.remove(first, end)
+            for settle in self.unconfirmed:
+                settle.ranges = subtract(settle.ranges, [(first, end)])
 
     def fail(self, error: TocsinError) -> None:
         self.outstanding.clear()

@@ -157,13 +157,15 @@ class TrackedConsumer:
         self._unconfirmed = again
 
     def reopened(self, kept: list[Range]) -> list[Range]:
-        """The group has opened it again; returns what it holds no more."""
+        """The group has opened it again; returns what it holds no more. What was said about that, and is not confirmed,
+        has no effect: either it was done before, or somebody else gets the messages.
+        """
         self.reopening = 0
         if not self.settles:
             return []
         ours = RangeSet(kept)
         before = list(self._outstanding)
-        gone = [part for first, end in before for part in ours.missing(first, end)]
+        gone = [part for first, end in self.held() for part in ours.missing(first, end)]
         self._outstanding = RangeSet(part for first, end in before for part in ours.within(first, end))
         return gone if self.survives else []
 

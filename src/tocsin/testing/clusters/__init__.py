@@ -10,6 +10,7 @@ workers      disk threads in virtual time
 server_node  a whole server in one process
 single       one server under faults
 fabric       the bus, message by message
+datagram_fabric  the real bus on simulated datagrams
 vote_disk    a disk that tells when a vote is durable
 cluster_host one node of a cluster
 shadow_log   what checkers know of a member's log

@@ -12,16 +12,19 @@ from tocsin.bus.events import Event
 from tocsin.client_manager.cluster_port import ClusterClients
 from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.machine import Settings as ClientSettings
+from tocsin.cluster.group_config import Replica
 from tocsin.cluster.slots import SlotTable
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.message_manager.machine import Settings as ManagerSettings
+from tocsin.model.errors import JournalDamaged, StorageFailed, TocsinError
 from tocsin.model.limits import KIB
 from tocsin.node.cluster_node import ClusterNode, Membership
 from tocsin.node.group_member import GroupMember
 from tocsin.node.voter_host import VoterHost
 from tocsin.replication.settings import GroupSettings
 from tocsin.runtime.datagrams import Way
-from tocsin.testing.clusters.fabric import BusEnd, Fabric
+from tocsin.testing.clusters.datagram_fabric import DatagramFabric
+from tocsin.testing.clusters.fabric import Fabric
 from tocsin.testing.clusters.group_checks import GroupChecks
 from tocsin.testing.clusters.lines import Exchange
 from tocsin.testing.clusters.timeline import Being, Timeline
@@ -68,12 +71,15 @@ class Plan:
 
 
 class ClusterHost(Being):
-    def __init__(self, timeline: Timeline, fabric: Fabric, exchange: Exchange, plan: Plan) -> None:
+    def __init__(self, timeline: Timeline, fabric: Fabric | DatagramFabric, exchange: Exchange, plan: Plan) -> None:
         super().__init__(timeline)
         self.plan, self.number = plan, plan.number
         self._fabric, self._exchange = fabric, exchange
         self.boot = 0
         self.speed = DiskSpeed()
+        self.damaged = 0
+        """How often a disk had to be given up because it had not what it should have."""
+        self._replicas: dict[int, list[Replica]] = {}
         self.disks = {
             group: VoteDisk(partial(self._voted, group))
             for group in plan.groups
@@ -90,12 +96,43 @@ class ClusterHost(Being):
     # ---- lives
 
     def start(self) -> None:
+        """Opens its disks. One that is damaged is replaced by an empty one, as an operator would."""
+        try:
+            self._open()
+        except (StorageFailed, JournalDamaged) as error:
+            self.end_life()
+            for group in self.plan.checks:
+                self.plan.checks[group].died(self.number)
+            self._after_failure(error)
+
+    def _failed(self, error: TocsinError) -> None:
+        """What a failed disk has said cannot be trusted, nor what the system remembers of it: power off."""
+        self.stop(power=True)
+        self._after_failure(error)
+
+    def _after_failure(self, error: TocsinError) -> None:
+        if isinstance(error, JournalDamaged):
+            self.damaged += 1
+            self.lose_disks()
+        else:
+            self._lose_power()
+        self.timeline.after(1.0, None, self._start_again)
+
+    def _lose_power(self) -> None:
+        for group, disk in self.disks.items():
+            self.disks[group] = disk.after_power_loss(self.timeline.random)
+
+    def _start_again(self) -> None:
+        if not self.up:
+            self.start()
+
+    def _open(self) -> None:
         self.begin_life()
         self.boot += 1
         self._planned = False
         self._wake_at = float("inf")
         self._workers = []
-        end = BusEnd(self._fabric, self, self.number, self.boot, self._heard)
+        end = self._fabric.new_end(self, self.number, self.boot, self._heard)
         plan = self.plan
         for disk in self.disks.values():
             disk.tell()
@@ -105,7 +142,7 @@ class ClusterHost(Being):
             witnesses={group: self._witness(group) for group in plan.groups if plan.is_witness(group)},
             clients=self._clients() if plan.serves_clients else None,
         )  # fmt: skip
-        self._fabric.attach(end)
+        self._fabric.attach(end)  # type: ignore[arg-type]
         self._tick()
 
     def _memberships(self) -> dict[int, Membership]:
@@ -129,6 +166,8 @@ class ClusterHost(Being):
         )  # fmt: skip
         member.attach(self._new_workers(member.write), self._soon)
         self.plan.checks[group].opened(self.number, member)
+        voter = [member.voter.replica] if member.voter is not None else []
+        self._replicas[group] = [member.replica, *voter]
         return member
 
     def _witness(self, group: int) -> VoterHost:
@@ -139,7 +178,7 @@ class ClusterHost(Being):
         return voter
 
     def _new_workers(self, write: Callable[[WriteJob], Written]) -> SimulatedWorkers:
-        workers = SimulatedWorkers(self, self.speed, write)
+        workers = SimulatedWorkers(self, self.speed, write, self._failed)
         self._workers.append(workers)
         return workers
 
@@ -163,16 +202,18 @@ class ClusterHost(Being):
                 disk.faults[disk.operations + random.randrange(_CRASH_WITHIN)] = Fault.CRASH
             with suppress(SimulatedCrash):
                 random.choice(under_way)()
-        for group, disk in self.disks.items():
+        for disk in self.disks.values():
             disk.restart()
-            if power:
-                self.disks[group] = disk.after_power_loss(random)
+        if power:
+            self._lose_power()
 
     def lose_disks(self) -> None:
         """All that it had is gone, votes too. Only while it is down."""
         assert not self.up
         for group in self.disks:
             self.disks[group] = VoteDisk(partial(self._voted, group))
+            if group in self._replicas:
+                self.plan.checks[group].disk_lost(self.number, self._replicas[group])
 
     # ---- events
 

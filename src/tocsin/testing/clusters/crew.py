@@ -22,14 +22,20 @@ class Crew:
         self.pace = pace
         self.clients: list[SimulatedClient] = []
         self._numbers = 0
+        self._producers: set[int] = set()
         self._former_resumes = 0
         random = timeline.random
         self.queues = [f"queue:q{number}" for number in range(random.randint(1, 3))]
         self.topics = [f"topic:t{number}" for number in range(random.randint(0, 2))]
         self.sources = [Source(queue) for queue in self.queues]
-        self.sources += [Source(topic, f"s{number}") for number, topic in enumerate(self.topics)]
+        for number, topic in enumerate(self.topics):
+            client_id = f"c{number}" if random.random() < 0.4 else None
+            self.sources.append(Source(topic, f"s{number}", client_id))
+        self._owners: dict[Source, SimulatedClient] = {}
+        """Subscriptions that belong to one client id have one consumer at a time."""
 
-    def assemble(self) -> None:
+    def assemble(self, strict: int = 0) -> None:
+        """`strict`: how many queues give a message up after its second delivery."""
         random = self._timeline.random
         producers = random.randint(1, 2)
         self.pace.publish_seconds *= producers
@@ -39,21 +45,29 @@ class Crew:
             for _ in range(random.randint(1, 2)):
                 self._consume(source)
         self._consume(Source(DEAD_MESSAGES))
+        if random.random() < 0.5:
+            client = self._new()
+            self._start(client, self.workload.administer(client, self.queues[:strict], ["queue:x0", "queue:x1"]))
 
     def _produce(self) -> None:
         client = self._new()
+        self._producers.add(client.number)
         self._start(client, self.workload.produce(client, [*self.queues, *self.topics]))
 
     def _consume(self, source: Source) -> None:
-        client = self._new()
+        if source.client_id is not None and source in self._owners:
+            return
+        client = self._new(source.client_id)
+        if source.client_id is not None:
+            self._owners[source] = client
         ack = self._timeline.random.choice(("auto", "client", "client"))
         self._start(client, self.workload.consume(client, source, ack))
 
-    def _new(self) -> SimulatedClient:
+    def _new(self, client_id: str | None = None) -> SimulatedClient:
         self._numbers += 1
         hosts = list(self._hosts)
         self._timeline.random.shuffle(hosts)
-        return SimulatedClient(self._timeline, self._exchange, self._numbers, hosts, HEARTBEAT_SECONDS)
+        return SimulatedClient(self._timeline, self._exchange, self._numbers, hosts, HEARTBEAT_SECONDS, client_id)
 
     def _start(self, client: SimulatedClient, script: Script) -> None:
         self.clients.append(client)
@@ -64,9 +78,12 @@ class Crew:
     def kill(self, client: SimulatedClient) -> None:
         """A program dies; somebody starts another that does the same, as another client."""
         self.clients.remove(client)
+        self._owners = {source: owner for source, owner in self._owners.items() if owner is not client}
         client.stop()
         self._former_resumes += max(0, client.dials - 1)
         self.workload.abandoned(client)
+        if client.number in self._producers:
+            self._produce()
 
     def replace_all(self) -> None:
         """One consumer more for each source, so that none is without."""

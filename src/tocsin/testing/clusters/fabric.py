@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import TypeAlias
 
 from tocsin.bus.datagram import Stream
 from tocsin.bus.events import Delivered, Event, LostSync
@@ -24,6 +25,10 @@ _HELD_MAX = 300
 """Messages that wait for a cut link; a sender keeps no more, so then the stream is lost."""
 _AGAIN_SECONDS = (0.005, 0.02, 0.1)
 _HEARD_SECONDS = 0.2
+
+
+Watcher: TypeAlias = Callable[[int, Address, bytes], None]
+"""Told of everything that is sent: who, where to, what."""
 
 
 class BusEnd:
@@ -101,8 +106,10 @@ class Fabric:
         self.loss = self.spikes = 0.0
         self.delay = 0.000_5
         self.counters = FabricCounters()
-        self.watcher: Callable[[int, Address, bytes], None] | None = None
-        """Told of everything that is sent: who, where to, what."""
+        self.watcher: Watcher | None = None
+
+    def new_end(self, being: Being, node: int, boot: int, deliver: Callable[[list[Event]], None]) -> BusEnd:
+        return BusEnd(self, being, node, boot, deliver)
 
     # ---- nodes come and go
 

@@ -7,10 +7,12 @@ one disk at a time, as long as another one has the same records.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from tocsin.journal.segment import RESERVE, SEGMENT_FOLDER
 from tocsin.testing.clusters.cluster_host import ClusterHost
 from tocsin.testing.clusters.world import ClusterWorld
+from tocsin.testing.disk import Fault
 
 _DRIFT_MAX = 0.05
 
@@ -18,10 +20,16 @@ _DRIFT_MAX = 0.05
 class ClusterFaults:
     """Strikes again and again until `stop`, which puts everything in order."""
 
-    def __init__(self, world: ClusterWorld) -> None:
+    def __init__(self, world: ClusterWorld, only: Collection[str] = ()) -> None:
+        """`only`: faults of these names, such as "rot" or "crash_primary", instead of a mix of all."""
         self._world = world
         random = world.timeline.random
         kinds: list[Callable[[], None]] = [kind for kind in self._all() if random.random() < 0.4]
+        if only:
+            kinds = [kind for kind in self._all() if kind.__name__.removeprefix("_") in only]
+        if world.shape.members == 1:
+            # There is no other copy.
+            kinds = [kind for kind in kinds if kind not in (self._lose_disk, self._rot)]
         self._kinds = kinds or [self._crash]
         self._pause = random.choice((3.0, 6.0, 12.0))
         self._active = True
@@ -39,9 +47,20 @@ class ClusterFaults:
     def _all(self) -> list[Callable[[], None]]:
         nodes = [
             self._crash, self._crash, self._crash_primary, self._crash_primary, self._crash_manager, self._crash_all,
-            self._freeze, self._stall, self._lose_disk, self._kill_client,
+            self._blackout,
+            self._freeze, self._stall, self._slow_disk, self._lose_disk, self._rot, self._fail_disk, self._set_clock,
+            self._hand_over, self._kill_client,
         ]  # fmt: skip
-        links = [self._part, self._isolate, self._sever, self._cut, self._drop, self._cut_client]
+        links = [
+            self._part,
+            self._isolate,
+            self._sever,
+            self._bridge,
+            self._cut,
+            self._drop,
+            self._cut_client,
+            self._cut_line,
+        ]
         return nodes + links
 
     def _next(self) -> None:
@@ -92,6 +111,18 @@ class ClusterFaults:
         for host in self._members():
             self._take_down(host)
 
+    def _blackout(self) -> None:
+        """The power goes, here and where some of the applications run."""
+        for host in self._world.hosts.values():
+            if host.up:
+                host.stop(power=True)
+                self._world.timeline.after(2.0 * self._world.timeline.random.random(), None, self._bring_up, host)
+        crew = self._world.crew
+        for client in list(crew.clients):
+            if self._world.timeline.random.random() < 0.5:
+                crew.kill(client)
+        crew.replace_all()
+
     def _take_down(self, host: ClusterHost) -> None:
         if host.up:
             random = self._world.timeline.random
@@ -103,6 +134,13 @@ class ClusterFaults:
     def _bring_up(host: ClusterHost) -> None:
         if not host.up:
             host.start()
+
+    def _hand_over(self) -> None:
+        """Not a fault, but what an operator does before one takes a node away."""
+        for host in self._members():
+            if host.up:
+                for member in host.node.members.values():
+                    member.hand_over()
 
     def _freeze(self) -> None:
         """The process stands still: a stopped machine, a long garbage collection, SIGSTOP."""
@@ -122,14 +160,43 @@ class ClusterFaults:
         if not candidates:
             return
         host = world.timeline.random.choice(candidates)
-        (group,) = host.node.members
-        member = host.node.members[group]
-        replicas = [member.replica, *([member.voter.replica] if member.voter is not None else [])]
         host.stop(power=True)
-        for replica in replicas:
-            world.checks[group].disk_lost(host.number, replica)
         host.lose_disks()
         world.timeline.after(world.timeline.random.random(), None, self._bring_up, host)
+
+    def _rot(self) -> None:
+        """A bit turns in the journal of a member that others can replace; it is read when the node starts again."""
+        world = self._world
+        candidates = [host for host in self._members() if self._is_spare(host)]
+        if not candidates:
+            return
+        host = world.timeline.random.choice(candidates)
+        (group,) = host.node.members
+        host.stop(power=False)
+        disk = host.disks[group]
+        names = [f"{SEGMENT_FOLDER}/{name}" for name in disk.list(SEGMENT_FOLDER) if name.endswith(".seg")]
+        files = {name: disk.open(name) for name in names if name != RESERVE}
+        written = {name: len(file.read(0, file.size()).rstrip(b"\0")) for name, file in files.items()}
+        if any(written.values()):
+            name = world.timeline.random.choice([name for name, length in written.items() if length])
+            disk.flip(name, world.timeline.random.randrange(8 * written[name]))
+        world.timeline.after(world.timeline.random.random(), None, self._bring_up, host)
+
+    def _fail_disk(self) -> None:
+        """One of the next operations of a member's disk ends with an error, and with it the process (S3)."""
+        host = self._world.timeline.random.choice(self._members())
+        for disk in host.disks.values():
+            disk.faults[disk.operations + self._world.timeline.random.randrange(6)] = Fault.FAIL
+
+    def _slow_disk(self) -> None:
+        host = self._world.timeline.random.choice(self._members())
+        before, host.speed.seconds = host.speed.seconds, 0.2
+        self._later(lambda: setattr(host.speed, "seconds", before))
+
+    def _set_clock(self) -> None:
+        """Somebody sets the time of day; nothing may depend on it but what was said in it."""
+        host = self._any()
+        host.wall_offset += self._world.timeline.random.choice((-3600.0, -1.0, 1.0, 3600.0))
 
     def _is_spare(self, host: ClusterHost) -> bool:
         """A follower of a living primary whose in-sync set, now and next, has somebody else's disk, too."""
@@ -182,6 +249,15 @@ class ClusterFaults:
         self._world.fabric.part([one], [other])
         self._later(self._world.fabric.mend)
 
+    def _bridge(self) -> None:
+        """Two halves, and one node that hears both."""
+        random = self._world.timeline.random
+        nodes = sorted(self._world.hosts)
+        nodes.remove(self._any().number)
+        one = [node for node in nodes if random.random() < 0.5]
+        self._world.fabric.part(one, [node for node in nodes if node not in one])
+        self._later(self._world.fabric.mend)
+
     def _cut(self) -> None:
         """One direction only."""
         random = self._world.timeline.random
@@ -204,3 +280,10 @@ class ClusterFaults:
         client = world.timeline.random.choice(world.crew.clients)
         world.exchange.cut((client.number, host.plan.name) for host in world.hosts.values())
         self._later(world.exchange.mend)
+
+    def _cut_line(self) -> None:
+        """A client does not reach its client manager any more, but all others; neither hears that for a while."""
+        world = self._world
+        client = world.timeline.random.choice(world.crew.clients)
+        world.exchange.cut((client.number, line.host) for line in world.exchange.lines_of(client))
+        world.timeline.after(25.0 * world.timeline.random.random(), None, world.exchange.mend)

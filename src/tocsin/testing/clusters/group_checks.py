@@ -59,11 +59,11 @@ class GroupChecks:
         self._roles[node] = (member.role, member.epoch)
 
     def died(self, node: int) -> None:
-        self.alive.pop(node)
-        self.logs[node].let_go()
+        if self.alive.pop(node, None) is not None:
+            self.logs[node].let_go()
 
-    def disk_lost(self, node: int, replica: Replica) -> None:
-        self.lost.add(replica)
+    def disk_lost(self, node: int, replicas: Iterable[Replica]) -> None:
+        self.lost.update(replicas)
         self.logs[node] = ShadowLog(node)
 
     def lost_in_sync(self) -> set[int]:

@@ -104,6 +104,8 @@ class History:
         sent = self.sent.get(body)
         if sent is None:
             raise Violation("I8", f"{who} got {body} from {view.name}, which nobody sent")
+        if sent.destination != view.destination and view.destination != DEAD_MESSAGES:
+            raise Violation("I8", f"{who} got {body} from {view.name}, but it was sent to {sent.destination}")
         if sent.refused:
             raise Violation("I8", f"{who} got {body} from {view.name}, but its producer was told that it is not stored")
         if view.destination == DEAD_MESSAGES:

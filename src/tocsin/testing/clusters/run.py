@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Collection
 from typing import NamedTuple
 
 from tocsin.testing.clusters.faults import ClusterFaults
@@ -14,6 +15,8 @@ SHAPES = (
 )  # fmt: skip
 FAULT_SECONDS = 60.0
 HEAL_SECONDS = 40.0
+_PATIENCE = 5
+"""Under some mixes of faults little gets done: then the faults go on, up to so many times as long."""
 OPERATIONS_MIN = 200
 FAULTS_MIN = 3
 
@@ -31,26 +34,33 @@ class ClusterOutcome(NamedTuple):
     in_sync_changes: int
     resumes: int
     retransmissions: int
+    damaged: int
+    """Disks that were given up because they had not what they should have had."""
     faults: int
 
 
-def run_cluster(seed: int, shape: ClusterShape, fault_seconds: float = FAULT_SECONDS) -> ClusterOutcome:
+def run_cluster(
+    seed: int, shape: ClusterShape, fault_seconds: float = FAULT_SECONDS, only: Collection[str] = ()
+) -> ClusterOutcome:
     """Faults for a while, then none: everything must have held all the time, and work again. Raises Violation."""
     # A seed makes no more garbage than fits: to look for circles in it again and again would cost a tenth of the time.
     gc.disable()
     try:
-        return _run(seed, shape, fault_seconds)
+        return _run(seed, shape, fault_seconds, only)
     finally:
         gc.enable()
 
 
-def _run(seed: int, shape: ClusterShape, fault_seconds: float) -> ClusterOutcome:
+def _little_done(world: ClusterWorld, faults: ClusterFaults) -> bool:
+    return world.crew.workload.operations < OPERATIONS_MIN or faults.strikes < FAULTS_MIN
+
+
+def _run(seed: int, shape: ClusterShape, fault_seconds: float, only: Collection[str]) -> ClusterOutcome:
     world = ClusterWorld(seed, shape)
-    faults = ClusterFaults(world)
+    faults = ClusterFaults(world, only)
     world.start()
     world.timeline.run_until(fault_seconds)
-    while (world.crew.workload.operations < OPERATIONS_MIN or faults.strikes < FAULTS_MIN) and fault_seconds > 0:
-        # Under some mixes of faults little gets done.
+    while _little_done(world, faults) and world.timeline.time < _PATIENCE * fault_seconds:
         world.timeline.run_until(world.timeline.time + 5.0)
     faults.stop()
     world.check_recovered(HEAL_SECONDS)
@@ -66,5 +76,6 @@ def _run(seed: int, shape: ClusterShape, fault_seconds: float) -> ClusterOutcome
         in_sync_changes=sum(each.register.in_sync_changes for each in checks),
         resumes=crew.resumes,
         retransmissions=world.fabric.counters.retransmissions,
+        damaged=sum(host.damaged for host in world.hosts.values()),
         faults=faults.strikes,
     )

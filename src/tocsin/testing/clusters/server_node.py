@@ -7,6 +7,7 @@ from contextlib import suppress
 from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.machine import Settings as ClientSettings
 from tocsin.message_manager.machine import Settings as ManagerSettings
+from tocsin.model.errors import TocsinError
 from tocsin.model.limits import KIB
 from tocsin.node.broker import Broker
 from tocsin.node.storage import Storage
@@ -42,12 +43,15 @@ class ServerNode(Being):
         manager = storage.open(ManagerSettings(), self.now(), self.wall())
         login = Login(SECRET, random.bytes, None)
         self.broker = Broker(storage, manager, _NodeClock(self), self._clients, login, Identities(1, 1, self.life))
-        self._workers = SimulatedWorkers(self, self.speed, storage.recovered.writer.write)
+        self._workers = SimulatedWorkers(self, self.speed, storage.recovered.writer.write, self._failed)
         storage.attach(self._workers, self._durable, self._soon)
         self._planned = False
         self._wake_at = float("inf")
         self._soon()
         self._tick()
+
+    def _failed(self, error: TocsinError) -> None:
+        raise error
 
     def stop(self, *, power: bool) -> None:
         """The process is killed, or its machine loses its power: then what was not synced may be gone, too."""

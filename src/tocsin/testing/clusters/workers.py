@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tocsin.journal.jobs import WriteJob, Written
+from tocsin.model.errors import JournalDamaged, StorageFailed, TocsinError
 from tocsin.model.identity import Lsn
 from tocsin.node.workers import Done
 from tocsin.testing.clusters.timeline import Being
@@ -26,8 +27,12 @@ class DiskSpeed:
 class SimulatedWorkers:
     """The Workers port. Each line does its jobs in order; a job takes its effect when it ends."""
 
-    def __init__(self, being: Being, speed: DiskSpeed, write: Callable[[WriteJob], Written]) -> None:
-        self._being, self._speed, self._write = being, speed, write
+    def __init__(
+        self, being: Being, speed: DiskSpeed, write: Callable[[WriteJob], Written],
+        fatal: Callable[[TocsinError], None],
+    ) -> None:  # fmt: skip
+        """`fatal`: a disk that failed, or that has not what it should have, is the end of the process (S3)."""
+        self._being, self._speed, self._write, self._fatal = being, speed, write, fatal
         self._free_at = {"write": 0.0, "read": 0.0, "upkeep": 0.0}
         self.under_way: list[Callable[[], Any]] = []
         """Commits that a crash may find half done."""
@@ -54,4 +59,9 @@ class SimulatedWorkers:
 
     def _finish(self, job: Callable[[], Any], done: Done) -> None:
         self.under_way.remove(job)
-        done(job())
+        try:
+            result = job()
+        except (StorageFailed, JournalDamaged) as error:
+            self._fatal(error)
+            return
+        done(result)

@@ -39,6 +39,8 @@ class Source:
 
     destination: str
     subscription: str | None = None
+    client_id: str | None = None
+    """Whose subscription it is; None: shared by everybody who names it."""
 
     @property
     def view(self) -> str:
@@ -95,7 +97,10 @@ class Workload:
         for pending in waiting:
             yield from _quietly(pending)
 
-    def _send(self, client: SimulatedClient, session: SessionState, destination: str) -> list[Pending]:
+    def _send(
+        self, client: SimulatedClient, session: SessionState, destination: str, known_as: str = ""
+    ) -> list[Pending]:
+        """`known_as`: what the history calls the destination, when that is not its name."""
         key = _VOLATILE if self._random.random() < self.pace.volatile else _PERSISTENT
         lane = session.lane(parse_destination(destination))
         pendings: dict[int, Pending] = {}
@@ -103,7 +108,7 @@ class Workload:
             self._bodies += 1
             body = f"{client.number}/{self._bodies}"
             name = f"{client.number}/{session.number}"
-            sent = Sent(body, destination, name, self._timeline.time, key is _PERSISTENT)
+            sent = Sent(body, known_as or destination, name, self._timeline.time, key is _PERSISTENT)
             self.history.sends(sent)
             self.unconfirmed[body] = sent
             batch, _row = lane.add(key, body, len(body), 0, None)
@@ -145,7 +150,7 @@ class Workload:
         durable = source.subscription is not None
         spec = ConsumerSpec(
             parse_destination(source.destination), "consume", self._random.choice(_PREFETCH),
-            subscription=source.subscription, durable=durable, shared=durable,
+            subscription=source.subscription, durable=durable, shared=durable and source.client_id is None,
         )  # fmt: skip
         opening = open_consumer(session, spec)
         wanted = next(opening)
@@ -166,8 +171,6 @@ class Workload:
         self, client: SimulatedClient, session: SessionState, consumer: ConsumerState, view: ViewHistory
     ) -> Script:
         """Until this consumer has had enough."""
-        settlements = consumer.settlements
-        assert isinstance(settlements, WatchedSettlements)
         kept: list[ReceivedMessage] = []
         while True:
             message = consumer.take()
@@ -182,13 +185,7 @@ class Workload:
                 while kept and (self.pace.peaceful or self._random.random() < 0.8):
                     kept.pop().ack()
                 continue
-            run, index = message._run, message._index
-            offset = run.decoded.offset + index
-            settlements.bodies[offset] = message.body
-            said_at = settlements.said_at(run.decoded)
-            received = Received(message.body, offset, run.redelivered, said_at, f"client {client.number}")
-            self.history.takes(view, received, self._timeline.time)
-            self._operations += 1
+            self._received(client, consumer, message, view)
             if session.ack == "client":
                 self._settle(message, kept)
             difficult = not self.pace.peaceful
@@ -200,6 +197,19 @@ class Workload:
             if difficult and self._random.random() < 0.02:
                 yield from close_consumer(consumer, acknowledge=True, finally_=True)
                 return
+
+    def _received(
+        self, client: SimulatedClient, consumer: ConsumerState, message: ReceivedMessage, view: ViewHistory
+    ) -> None:
+        settlements = consumer.settlements
+        assert isinstance(settlements, WatchedSettlements)
+        run = message._run
+        offset = run.decoded.offset + message._index
+        settlements.bodies[offset] = message.body
+        said_at = settlements.said_at(run.decoded)
+        received = Received(message.body, offset, run.redelivered, said_at, f"client {client.number}")
+        self.history.takes(view, received, self._timeline.time)
+        self._operations += 1
 
     def _settle(self, message: ReceivedMessage, kept: list[ReceivedMessage]) -> None:
         """Mostly acknowledges; sometimes gives back, or keeps it for a while."""
@@ -215,10 +225,41 @@ class Workload:
 
     # ---- administration
 
-    def create(self, client: SimulatedClient, destination: str, **options: Any) -> Script:
-        fields = {"destination": destination, "options": options}
-        yield from request(client.core, 0, "destination.create", fields)
+    def administer(self, client: SimulatedClient, strict: list[str], scratch: list[str]) -> Script:
+        """Makes `strict` queues, which give a message up soon; and makes, uses and deletes `scratch` queues."""
+        for destination in strict:
+            options = {"destination": destination, "redelivery_limit": 2}
+            yield from self._ask(client, "destination.create", options)
+        rounds = 0
+        while not self.pace.peaceful:
+            yield 10.0 * self._random.random()
+            rounds += 1
+            yield from self._use_and_delete(client, self._random.choice(scratch), rounds)
+
+    def _use_and_delete(self, client: SimulatedClient, destination: str, rounds: int) -> Script:
+        """Whatever was in it before it was deleted must not be in the next one of its name."""
+        known_as = f"{destination} for the {rounds}. time"
+        view = self.history.view(known_as, known_as)
+        session: SessionState = yield from open_session(client.core, "auto", False)
+        for pending in self._send(client, session, destination, known_as):
+            yield from _quietly(pending)
+        consumer = yield from self._open(session, Source(destination), view)
+        while self._random.random() < 0.7 and (consumer.has_something or view.taken):
+            message = consumer.take()
+            if message is None:
+                break
+            self._received(client, consumer, message, view)
+        yield from close_session(session, acknowledge=True)
+        self.history.deletes(known_as)
+        yield from self._ask(client, "destination.delete", {"destination": destination})
+
+    def _ask(self, client: SimulatedClient, operation: str, fields: dict[str, Any]) -> Script:
+        """Asked again after a fail-over, it may have been done already."""
         self._operations += 1
+        try:
+            yield from request(client.core, 0, operation, fields)
+        except TocsinError:
+            return
 
 
 def _quietly(pending: Pending) -> Generator[Pending | float, Any, None]:

@@ -19,6 +19,7 @@ from tocsin.replication.settings import GroupSettings
 from tocsin.runtime.datagrams import Address
 from tocsin.testing.clusters.cluster_host import ClusterHost, Plan
 from tocsin.testing.clusters.crew import HEARTBEAT_SECONDS, Crew
+from tocsin.testing.clusters.datagram_fabric import DatagramFabric
 from tocsin.testing.clusters.fabric import Fabric
 from tocsin.testing.clusters.group_checks import GroupChecks
 from tocsin.testing.clusters.lines import Exchange
@@ -30,6 +31,8 @@ from tocsin.testing.simulation.clock import DriftingClock
 from tocsin.testing.simulation.register_checks import Violation
 
 _THOROUGH_EVERY = 1_000
+_DATAGRAMS_EVERY = 20
+"""Every so many seeds the nodes talk over the real bus."""
 _MANAGERS_FROM = 100
 _REPLY = ord("R")
 
@@ -49,7 +52,9 @@ class ClusterWorld:
     def __init__(self, seed: int, shape: ClusterShape) -> None:
         self.timeline = Timeline(f"cluster {seed} {shape}")
         random = self.timeline.random
-        self.fabric = Fabric(self.timeline)
+        self.fabric: Fabric | DatagramFabric = Fabric(self.timeline)
+        if seed % _DATAGRAMS_EVERY == _DATAGRAMS_EVERY - 1:
+            self.fabric = DatagramFabric(self.timeline)
         self.exchange = Exchange(self.timeline)
         self.shape = shape
         count = random.choice((1, 1, 1, 1, 1, 1, 2, 2, 3, 4)) if shape.members < 4 else 1
@@ -100,7 +105,7 @@ class ClusterWorld:
     def start(self) -> None:
         for host in self.hosts.values():
             host.start()
-        self.crew.assemble()
+        self.crew.assemble(strict=self.timeline.random.randint(0, 1) if len(self.groups) == 1 else 0)
 
     def set_clocks(self, drift: float) -> None:
         """Every node's clock shows another time and runs up to `drift` too fast or too slow. Before `start`."""

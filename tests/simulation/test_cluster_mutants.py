@@ -1,0 +1,94 @@
+"""Rules of whole clusters, each broken on purpose: the checkers notice. Those of replication are in test_mutants.
+
+Each mutant meets the faults that its rule is for, and the same faults do no harm to the rule as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tocsin.journal import recovery_segment
+from tocsin.journal.writer import ActiveSegment
+from tocsin.message_manager import dispatch
+from tocsin.message_manager.producers import Producers, Verdict
+from tocsin.message_manager.sessions import Sessions
+from tocsin.model.errors import StorageFailed
+from tocsin.testing.clusters.run import run_cluster
+from tocsin.testing.clusters.world import ClusterShape
+from tocsin.testing.simulation.register_checks import Violation
+
+SEEDS = 60
+
+
+def caught(shape: ClusterShape, only: tuple[str, ...], seeds: int = SEEDS) -> str | None:
+    """The invariant that the first seed breaks."""
+    for seed in range(seeds):
+        try:
+            run_cluster(seed, shape, only=only)
+        except Violation as violation:
+            return violation.invariant
+    return None
+
+
+def never_a_duplicate(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge: Callable[..., Verdict] = Producers.judge
+
+    def credulous(self: Producers, *arguments: Any) -> Verdict:
+        verdict = judge(self, *arguments)
+        return Verdict.NEW if verdict is Verdict.DUPLICATE else verdict
+
+    monkeypatch.setattr(Producers, "judge", credulous)
+
+
+def any_epoch_of_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sessions, "check", lambda self, command: None)
+    monkeypatch.setattr(Sessions, "outdated", lambda self, session, epoch: False)
+    monkeypatch.setattr(Sessions, "closes", lambda self, connection, origin: True)
+
+
+def no_suspicion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "_suspicion", lambda view, offset: 0)
+
+
+def everything_looks_torn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery_segment, "find_proof", lambda *arguments: None)
+    monkeypatch.setattr(recovery_segment, "looks_torn", lambda *arguments: True)
+    monkeypatch.setattr(recovery_segment, "header_torn", lambda *arguments: True)
+
+
+def sync_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    write: Callable[..., None] = ActiveSegment.write
+
+    def careless(active: ActiveSegment, encoder: Any, *, sync: bool) -> None:
+        try:
+            write(active, encoder, sync=sync)
+        except StorageFailed:
+            with suppress(StorageFailed):
+                active.file.sync()
+            active.position, active.chain = encoder.position, encoder.chain
+
+    monkeypatch.setattr(ActiveSegment, "write", careless)
+
+
+MUTANTS = [
+    pytest.param(never_a_duplicate, ClusterShape(2, 1), ("crash_primary", "sever"), ("I8",), id="D1 deduplication"),
+    pytest.param(any_epoch_of_a_session, ClusterShape(2, 3), ("cut_line",), ("I1", "I10"), id="D2 session epochs"),
+    pytest.param(no_suspicion, ClusterShape(2, 1), ("blackout",), ("I9",), id="D3 delivery reserve"),
+    pytest.param(everything_looks_torn, ClusterShape(3, 0), ("rot",), ("I6", "I1"), id="S2 torn or damaged"),
+    pytest.param(sync_again, ClusterShape(2, 1), ("fail_disk", "crash"), ("I6", "I1"), id="S3 failed sync"),
+]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("break_rule", "shape", "only", "invariants"), MUTANTS)
+def test_the_checkers_catch(
+    break_rule: Callable[[pytest.MonkeyPatch], None], shape: ClusterShape, only: tuple[str, ...],
+    invariants: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    assert caught(shape, only, seeds=4) is None
+    break_rule(monkeypatch)
+    assert caught(shape, only) in invariants
