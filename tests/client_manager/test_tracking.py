@@ -16,7 +16,7 @@ def tracked() -> TrackedConsumer:
 
 
 def test_what_is_not_kept_is_gone_also_when_something_was_said_about_it() -> None:
-    """The acknowledgement of a message that is not locked any more is void, and the client must not take it for done."""
+    """The acknowledgement of a message that is not locked any more is void: the client must not take it for done."""
     consumer = tracked()
     consumer.settling(Settle(2, Outcome.ACKNOWLEDGE, 1, [(10, 12)]))
     assert consumer.held() == [(10, 16)]

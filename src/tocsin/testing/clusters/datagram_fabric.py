@@ -1,4 +1,4 @@
-"""The real bus of a simulated cluster, on a simulated network of datagrams: slower than `fabric`, and nothing is assumed.
+"""The real bus of a simulated cluster, on simulated datagrams: slower than `fabric`, and nothing is assumed.
 
 Datagrams are lost, doubled, late and cut off; what that means for messages is the bus's own affair.
 """

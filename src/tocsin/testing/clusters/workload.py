@@ -66,6 +66,8 @@ class Workload:
         self.history, self.pace = history, pace
         self._operations = 0
         self._bodies = 0
+        self.errors: list[tuple[float, int, TocsinError]] = []
+        """When, of which client; for people who look for the reason."""
         self.unconfirmed: dict[str, Sent] = {}
 
     @property
@@ -131,6 +133,12 @@ class Workload:
         prefix = f"{client.number}/"
         for body in [body for body in self.unconfirmed if body.startswith(prefix)]:
             del self.unconfirmed[body]
+        # Nobody else consumes from its own queues.
+        own = {
+            sent.destination for sent in self.history.sent.values() if f" of {client.number} for" in sent.destination
+        }
+        for destination in sorted(own):
+            self.history.deletes(destination)
 
     # ---- consumers
 
@@ -138,11 +146,15 @@ class Workload:
         """Takes messages for ever, and is difficult about it while it may be."""
         view = self.history.view(source.view, source.destination)
         while True:
-            session: SessionState = yield from open_session(client.core, ack, False)
-            consumer = yield from self._open(session, source, view)
-            yield from self._take_all(client, session, consumer, view)
-            yield from close_session(session, acknowledge=True)
-            yield 0.05
+            try:
+                session: SessionState = yield from open_session(client.core, ack, False)
+                consumer = yield from self._open(session, source, view)
+                yield from self._take_all(client, session, consumer, view)
+                yield from close_session(session, acknowledge=True)
+                yield 0.05
+            except TocsinError as error:
+                self.errors.append((self._timeline.time, client.number, error))
+                yield 0.5
 
     def _open(
         self, session: SessionState, source: Source, view: ViewHistory
@@ -234,23 +246,26 @@ class Workload:
         while not self.pace.peaceful:
             yield 10.0 * self._random.random()
             rounds += 1
-            yield from self._use_and_delete(client, self._random.choice(scratch), rounds)
+            try:
+                yield from self._use_and_delete(client, self._random.choice(scratch), rounds)
+            except TocsinError as error:
+                self.errors.append((self._timeline.time, client.number, error))
 
     def _use_and_delete(self, client: SimulatedClient, destination: str, rounds: int) -> Script:
         """Whatever was in it before it was deleted must not be in the next one of its name."""
-        known_as = f"{destination} for the {rounds}. time"
+        known_as = f"{destination} of {client.number} for the {rounds}. time"
         view = self.history.view(known_as, known_as)
         session: SessionState = yield from open_session(client.core, "auto", False)
         for pending in self._send(client, session, destination, known_as):
             yield from _quietly(pending)
+        self.history.deletes(known_as)
         consumer = yield from self._open(session, Source(destination), view)
-        while self._random.random() < 0.7 and (consumer.has_something or view.taken):
+        while self._random.random() < 0.7:
             message = consumer.take()
             if message is None:
                 break
             self._received(client, consumer, message, view)
         yield from close_session(session, acknowledge=True)
-        self.history.deletes(known_as)
         yield from self._ask(client, "destination.delete", {"destination": destination})
 
     def _ask(self, client: SimulatedClient, operation: str, fields: dict[str, Any]) -> Script:
