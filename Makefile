@@ -53,8 +53,8 @@ test: check ## all checks, then all tests but the long ones; those of JMS again,
 test-long: $(DEV_STAMP) ## the tests that take minutes
 	$(BIN)/python -m pytest -m long --timeout 3600 $(ARGS)
 
-simulate: $(DEV_STAMP) ## groups under faults in simulated time, e.g. make simulate MINUTES=10
-	$(BIN)/python -m tocsin.testing.simulate --minutes $(MINUTES) $(ARGS)
+simulate: $(DEV_STAMP) ## whole clusters under faults in simulated time, e.g. make simulate MINUTES=10
+	$(BIN)/python -m tocsin.testing.simulate_clusters --minutes $(MINUTES) $(ARGS)
 
 check: $(DEV_STAMP) ## format, lint, types and layers, without changing a file
 	$(BIN)/ruff format --check .
