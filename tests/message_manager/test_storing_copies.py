@@ -66,7 +66,8 @@ def test_the_option_survives_and_is_shown(snapshot: bool) -> None:
 
 
 def test_a_change_between_storing_and_confirming_is_told() -> None:
-    stage, destination = careful()
+    stage, _ = careful()
+    destination = stage.open_producer(CM1, destination="queue:other")
     stage.workers.slow = True
     assert stage.publish(CM1, destination, 1, b"a") == []
     # The other member has left the in-sync set meanwhile: the record is committed with one copy.
@@ -75,3 +76,49 @@ def test_a_change_between_storing_and_confirming_is_told() -> None:
     stage.workers.catch_up()
     stage.settle()
     assert stage.replies[CM1] == [Stored(SESSION, 1, 1, 1)]
+
+
+def test_who_wants_two_copies_waits_for_the_second_and_others_do_not() -> None:
+    stage, destination = careful()
+    other = stage.open_producer(CM1, identity(3), destination="queue:other")
+    stage.workers.slow = True
+    assert stage.publish(CM1, destination, 1, b"a") == [] == stage.publish(CM1, destination, 2, b"b")
+    assert stage.publish(CM1, other, 1, b"c", session=identity(3)) == []
+    # The other member leaves: all of it is committed with one copy.
+    stage.manager.possible_copies = stage.manager.ledger.copies = 1
+    stage.workers.slow = False
+    stage.workers.catch_up()
+    stage.settle()
+    assert stage.replies.pop(CM1) == [Stored(identity(3), 1, 1, 1)]
+    # To say it again does not help.
+    assert stage.publish(CM1, destination, 2, b"b") == []
+    stage.manager.possible_copies = stage.manager.ledger.copies = 2
+    stage.settle()
+    assert stage.replies.pop(CM1) == [Stored(SESSION, 1, 1, 2), Stored(SESSION, 1, 2, 2), Stored(SESSION, 1, 2, 2)]
+
+
+def test_a_copy_is_not_enough_before_the_own_disk_has_it() -> None:
+    stage, destination = careful()
+    stage.workers.slow = True
+    stage.publish(CM1, destination, 1, b"a")
+    stage.manager.ledger.copies = 3
+    stage.settle()
+    assert not stage.replies.get(CM1)
+    stage.workers.slow = False
+    stage.workers.catch_up()
+    stage.settle()
+    assert stage.replies[CM1] == [Stored(SESSION, 1, 1, 3)]
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_what_was_stored_in_an_earlier_life_is_confirmed_with_two_copies_or_not_at_all(snapshot: bool) -> None:
+    stage, destination = careful()
+    stage.publish(CM1, destination, 1, b"a")
+    if snapshot:
+        stage.snapshot()
+    again = stage.crash()
+    again.open_producer(CM1)
+    assert again.publish(CM1, destination, 1, b"a") == []
+    again.manager.ledger.copies = 2
+    again.settle()
+    assert again.replies[CM1] == [Stored(SESSION, 1, 1, 2)]

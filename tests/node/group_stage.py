@@ -102,7 +102,7 @@ class Stage:
         self.clock = VirtualClock()
         self.segment_bytes, self.snapshot_bytes = segment_bytes, snapshot_bytes
         self.client_managers = client_managers
-        self.manager = Settings(cache_bytes=cache_bytes)
+        self.manager = Settings(cache_bytes=cache_bytes, most_copies=members)
         nodes = tuple(range(1, members + 1))
         others = tuple(range(20, 20 + witnesses))
         self.settings = GroupSettings(nodes, nodes + others, eject_seconds=eject_seconds)

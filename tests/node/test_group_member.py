@@ -426,6 +426,26 @@ def test_nobody_waits_for_a_client_manager_that_is_gone() -> None:
     assert bodies(stage.client.replies) == ["a"]
 
 
+def test_a_backup_that_leaves_before_the_commit_delays_what_wants_two_copies() -> None:
+    stage = Stage()
+    stage.elect()
+    client = stage.client
+    client.administer("destination.create", destination="queue:careful", min_copies=2)
+    careful, orders = client.open_producer("queue:careful")["destination"], client.open_producer()["destination"]
+    assert [each.copies for each in client.publish(careful, "a")] == [2]
+    backup = stage.backup()
+    backup.crash()
+    client.replies = []
+    assert client.send(publish(careful, "b", first=2), publish(orders, "c")) == []
+    stage.advance(stage.settings.eject_seconds + 2.0)
+    assert stage.in_sync() == [stage.primary().node]
+    assert [(each.sequence, each.copies) for each in client.replies if isinstance(each, Stored)] == [(1, 1)]
+    backup.start()
+    stage.advance(3.0)
+    assert len(stage.in_sync()) == 2
+    assert [(each.sequence, each.copies) for each in client.replies if isinstance(each, Stored)] == [(1, 1), (2, 2)]
+
+
 def test_a_slow_client_manager_gets_answers_and_no_deliveries() -> None:
     stage = Stage()
     orders = opened(stage)

@@ -1,6 +1,7 @@
 """What destinations write to and read from: journal records, answers that wait for the disk, blocks.
 
-An answer given with an LSN leaves only when that record is durable; nothing is confirmed before.
+An answer given with an LSN leaves only when that record is durable; nothing is confirmed before. Some wait for a second
+copy of it, too.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class DropStream:
 
 class Ledger:
     __slots__ = (
-        "_copies", "_dropping", "_waiting", "cache", "committed", "delivered_bytes", "drops", "journal", "now",
-        "now_ms", "out", "possible_copies", "read_ahead_bytes", "reads", "spared",
+        "_copies", "_doubtful", "_dropping", "_waiting", "cache", "committed", "delivered_bytes", "drops", "journal",
+        "now", "now_ms", "out", "possible_copies", "read_ahead_bytes", "reads", "spared",
     )  # fmt: skip
 
     def __init__(self, journal: Records, cache_bytes: int) -> None:
@@ -86,6 +87,8 @@ class Ledger:
         # Reading more ahead than the cache can hold would throw out what was asked for.
         self.read_ahead_bytes = min(READ_AHEAD_BYTES, cache_bytes // 4)
         self._waiting: deque[tuple[int, str, Reply]] = deque()
+        # Confirmations that wait for a second copy, which may take long; producers' windows bound them.
+        self._doubtful: deque[tuple[int, str, Stored]] = deque()
         self._dropping: deque[tuple[int, DropStream]] = deque()
 
     @property
@@ -101,6 +104,7 @@ class Ledger:
             for _, _, reply in self._waiting:
                 if isinstance(reply, Stored) and reply.copies:
                     reply.copies = copies
+            self._release_doubtful()
 
     def clock(self, now: float, wall: float) -> None:
         """Takes the time for all that is decided until the next call; time never goes back."""
@@ -120,8 +124,22 @@ class Ledger:
         else:
             self._waiting.append((lsn, origin, reply))
 
+    def confirm_copied(self, origin: str, stored: Stored, lsn: int) -> None:
+        """Confirms a batch once its record is durable and has two copies or more, whichever comes last (R12)."""
+        self._doubtful.append((lsn, origin, stored))
+        self._release_doubtful()
+
+    def _release_doubtful(self) -> None:
+        doubtful = self._doubtful
+        while doubtful and self._copies > 1 and doubtful[0][0] <= self.committed:
+            _, origin, stored = doubtful.popleft()
+            stored.copies = stored.copies and self._copies
+            self.out.append((origin, stored))
+
     def durable(self, lsn: int) -> None:
         self.committed = lsn
+        if self._doubtful:
+            self._release_doubtful()
         waiting = self._waiting
         while waiting and waiting[0][0] <= lsn:
             _, origin, reply = waiting.popleft()

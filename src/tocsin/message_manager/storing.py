@@ -37,7 +37,11 @@ def publish(state: DestinationState, origin: str, command: Publish, ledger: Ledg
     copies = 0 if block.delivery_mode is DeliveryMode.NON_PERSISTENT else ledger.copies
     # A confirmation covers everything before it too, so it waits for the producer's last persistent batch.
     lsn = state.producers.rows[block.producer_id].lsn
-    ledger.reply(origin, Stored(command.session, command.producer, last, copies), lsn)
+    stored = Stored(command.session, command.producer, last, copies)
+    if state.options.min_copies > 1 and (copies or lsn):
+        ledger.confirm_copied(origin, stored, lsn)
+    else:
+        ledger.reply(origin, stored, lsn)
 
 
 def _refusal(state: DestinationState, block: Block, verdict: Verdict, ledger: Ledger) -> TocsinError:
