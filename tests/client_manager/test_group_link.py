@@ -6,7 +6,7 @@ import pytest
 from tests.client_manager.scripted_groups import Cluster, ScriptedGroup, delivery, kinds
 
 from tocsin.bus.membership import MemberState
-from tocsin.client_manager.group_link import LinkPhase
+from tocsin.client_manager.group_link import GroupLink, LinkPhase
 from tocsin.cluster.commands import (
     Administer,
     OpenConsumer,
@@ -14,6 +14,7 @@ from tocsin.cluster.commands import (
 )
 from tocsin.cluster.envelope import Unlinked
 from tocsin.model.errors import IllegalState, InvalidDestination
+from tocsin.replication.gate import EpochGate
 from tocsin.wire.frames import FrameType, write_publish
 from tocsin.wire.frames import Publish as PublishFrame
 
@@ -226,3 +227,25 @@ def test_a_new_link_names_all_connections(monkeypatch: pytest.MonkeyPatch) -> No
     kept = [each for each in cluster.group.taken if isinstance(each, Administer) and "connections" in each.fields]
     assert [len(each.fields["connections"]) for each in kept] == [2, 2, 1]
     assert [each for keep in kept for each in keep.fields["connections"]] == identities
+
+
+def test_what_the_bus_refuses_is_said_first_when_there_is_room_unless_its_link_is_over() -> None:
+    link = GroupLink(1, EpochGate())
+    link.heartbeat(64, 7, 1, 0.0)
+    link.begin(Administer(1, "first", {}), 0.0)
+    link.answered()
+    link.send(Administer(2, "second", {}))
+    refused = link.take_out()
+    link.blocked(refused)
+    assert link.take_out() == [], "there is no room yet"
+    link.send(Administer(3, "third", {}))
+    link.room()
+    refused = link.take_out()
+    assert [each.message.number for each in refused] == [0, 1, 2]
+    # A primary of a later epoch is heard before the bus gives the messages back.
+    link.heartbeat(128, 8, 1, 1.0)
+    link.begin(Administer(4, "fourth", {}), 1.0)
+    link.blocked(refused)
+    link.room()
+    said = [(each.message.epoch, each.message.link, each.message.number) for each in link.take_out()]
+    assert said == [(128, 2, 0)], "of the former link nothing is said any more"

@@ -9,6 +9,7 @@ properties `name:type=value`, as in `tocsin send --property`
 messages   a message as a line of text or as a JSON object
 files      the files of a server that must not be changed
 exits      exit codes
+interrupts Ctrl-C that comes at a bad moment
 output     tables, fields and JSON lines; a pipe that closes early
 progress   what is shown while something takes long, on a terminal only
 cluster    clusters whose nodes are processes of this machine, behind `tocsin cluster`

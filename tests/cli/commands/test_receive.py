@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Awaitable
+from unittest.mock import patch
 
 from tests.cli.shell import Shell
+
+from tocsin.client.delivered import ReceivedMessage
 
 
 def test_everything_there_is_taken_until_silence(shell: Shell, queue: str) -> None:
@@ -60,6 +64,20 @@ def test_follow_shows_each_message_as_it_comes_and_ends_with_130(shell: Shell, q
         assert b"Traceback" not in following.stderr.read()
     # Both were acknowledged when they were shown.
     assert shell.run("receive", queue, "--timeout", "100ms").returncode == 3
+
+
+def test_what_is_shown_is_acknowledged_however_soon_the_interrupt_comes(shell: Shell, queue: str) -> None:
+    shell.ok("send", queue, "seen", "not yet")
+    acknowledge = ReceivedMessage.acknowledge
+
+    def interrupted(message: ReceivedMessage) -> Awaitable[None]:
+        signal.raise_signal(signal.SIGINT)
+        return acknowledge(message)
+
+    with patch.object(ReceivedMessage, "acknowledge", interrupted):
+        done = shell.run("receive", queue, "-n", "1", "--timeout", "10s")
+    assert (done.returncode, done.stdout) == (130, b"seen\n")
+    assert shell.ok("receive", queue, "-n", "1") == b"not yet\n"
 
 
 def test_a_reader_that_goes_ends_it_quietly_and_loses_nothing(shell: Shell, queue: str) -> None:

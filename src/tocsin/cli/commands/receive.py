@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tocsin.cli import exits, options
+from tocsin.cli.interrupts import undisturbed
 from tocsin.cli.messages import as_line, as_object
 from tocsin.cli.output import LineWriter
 from tocsin.model.destination import Destination, Kind
@@ -112,9 +113,11 @@ def _write(messages: Iterator[tocsin.Message | None], *, json: bool, ack: bool) 
 
         def settle() -> None:
             nonlocal unacknowledged
-            out.flush()
-            if ack and last is not None and unacknowledged:
-                last.acknowledge()
+            # Who has seen a line may interrupt at once: then, too, its message was taken.
+            with undisturbed():
+                out.flush()
+                if ack and last is not None and unacknowledged:
+                    last.acknowledge()
             unacknowledged = 0
 
         for message in messages:
