@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 from tests.system.clusters import ClusterProcesses
+from tests.system.processes import PATIENCE
 
 import tocsin
 from tocsin.errors import StorageDegraded
@@ -30,5 +32,30 @@ def test_a_destination_that_wants_two_copies_waits_for_the_second_member(tmp_pat
             cluster.command("start", "mm-1b")
             cluster.wait_for(lambda seen: seen["well"], "the other one is in sync again")
             careful.send("second")
+        cluster.command("down")
+        cluster.check_logs()
+
+
+def test_what_was_taken_in_just_before_the_other_member_left_is_confirmed_when_it_is_back(tmp_path: Path) -> None:
+    with ClusterProcesses(tmp_path / "cluster", "--groups", "1") as cluster:
+        cluster.wait_for(lambda seen: seen["well"], "all is well")
+        with tocsin.connect(cluster.url) as connection, connection.session() as session:
+            connection.create_destination("careful", min_copies=2)
+            careful, other = session.producer(session.queue("careful")), session.producer(session.queue("other"))
+            careful.send("first")
+            other.send("first")
+            primary = cluster.group()["primary"]
+            [backup] = {"mm-1a", "mm-1b"} - {primary}
+            cluster.directory.process(backup).signal(signal.SIGSTOP)
+            try:
+                # The primary does not know yet that the other one stands still.
+                waiting = careful.send_nowait("second")
+                other.send("one copy will do")
+                cluster.wait_for(lambda seen: list(seen["groups"][0]["in_sync"]) == [primary], "it is alone")
+                assert not waiting.done
+            finally:
+                cluster.directory.process(backup).signal(signal.SIGCONT)
+            waiting.wait(PATIENCE)
+            cluster.wait_for(lambda seen: seen["well"], "the other one is in sync again")
         cluster.command("down")
         cluster.check_logs()
