@@ -10,10 +10,13 @@ from tocsin.node.cluster_node import ClusterNode
 from tocsin.node.group_member import GroupMember
 from tocsin.node.node_config import NodeConfig
 from tocsin.node.status_file import GroupReport, NodeStatus
+from tocsin.replication.roles import Role
 from tocsin.runtime.ports import Clock
 
 _FRESH_SECONDS = 2.0
 """A group whose primary has said nothing for longer has none, as far as a client manager knows."""
+# What people call it; in the replication it is one of the ways to follow.
+_WORDS = {Role.FOLLOWER: "backup"}
 
 
 def report(
@@ -52,7 +55,7 @@ def _of_member(group: int, member: GroupMember) -> GroupReport:
     status = member.status()
     return GroupReport(
         group=group,
-        role="stopped" if member.alarm is not None else member.role.value,
+        role="stopped" if member.alarm is not None else _WORDS.get(member.role, member.role.value),
         epoch=status.epoch,
         version=member.config_version,
         primary=status.primary,

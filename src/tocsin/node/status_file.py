@@ -22,7 +22,7 @@ class GroupReport:
 
     group: int
     role: str
-    """Of this node in the group: primary, follower, ..., or witness, or client manager."""
+    """Of this node in the group: primary, backup, ..., or witness, or client manager."""
     epoch: int = 0
     version: int = 0
     """Of the group's configuration, as a member knows it: every change of the in-sync set is one more."""

@@ -28,7 +28,7 @@ def report(
 def play_well(cluster: ClusterDirectory) -> None:
     play(cluster, "cm-1", report("witness"))
     play(cluster, "mm-1a", report("primary"))
-    play(cluster, "mm-1b", report("follower"))
+    play(cluster, "mm-1b", report("backup"))
 
 
 def test_all_is_well(cluster: ClusterDirectory) -> None:
@@ -57,7 +57,7 @@ def test_the_highest_epoch_counts(cluster: ClusterDirectory) -> None:
 
 
 def test_a_name_in_the_register_is_no_primary(cluster: ClusterDirectory) -> None:
-    play(cluster, "mm-1b", report("follower"))
+    play(cluster, "mm-1b", report("backup"))
     (group,) = look(cluster).groups
     assert group.primary is None and group.state == "no primary"
 
@@ -71,9 +71,21 @@ def test_who_says_nothing_any_more_is_not_believed(cluster: ClusterDirectory) ->
     assert seen.groups[0].primary is None
 
 
+@pytest.mark.parametrize(
+    ("killed", "primary", "state"), [("mm-1a", None, "no primary"), ("mm-1b", "mm-1a", "degraded")]
+)
+def test_who_was_killed_neither_leads_nor_is_in_sync_though_nobody_has_noticed_yet(
+    cluster: ClusterDirectory, killed: str, primary: str | None, state: str
+) -> None:
+    play_well(cluster)
+    (cluster.path / "nodes" / killed / "pid").unlink()
+    (group,) = look(cluster).groups
+    assert (group.primary, group.out_of_sync, group.state) == (primary, (killed,), state)
+
+
 def test_a_node_that_drains_is_shown(cluster: ClusterDirectory) -> None:
     play_well(cluster)
-    play(cluster, "mm-1b", report("follower"), draining=True)
+    play(cluster, "mm-1b", report("backup"), draining=True)
     seen = look(cluster)
     assert not seen.is_well
     assert {node.name: node.state for node in seen.nodes}["mm-1b"] == "draining"
@@ -84,5 +96,5 @@ def test_what_an_earlier_process_left_says_nothing(cluster: ClusterDirectory) ->
     (cluster.path / "nodes" / "mm-1a" / "pid").unlink()
     seen = look(cluster)
     assert {node.name: node.state for node in seen.nodes}["mm-1a"] == "stopped"
-    # The client manager heard it a moment ago.
-    assert seen.groups[0].primary == "mm-1a" and not seen.is_well
+    # The client manager heard it a moment ago; but here is known better.
+    assert seen.groups[0].primary is None and not seen.is_well

@@ -33,6 +33,25 @@ def test_lines_for_a_pipe(seen: ClusterStatus, capfdbinary: pytest.CaptureFixtur
     ]
 
 
+def test_tables_for_a_terminal(seen: ClusterStatus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "dumb")
+    screen = Terminal()
+    with patch.object(sys, "stdout", screen):
+        view.print_status(seen)
+    lines = [line.split() for line in screen.getvalue().splitlines()]
+    assert ["mm-1a", "running", "primary", "of", "group-1"] in [line[:5] for line in lines]
+    assert ["cm-1", "stopped", "client", "manager"] in [line[:4] for line in lines]
+    assert lines[-1] == ["clients:", seen.url]
+
+
+def test_roles_begin_with_the_client_manager(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    cluster = make(tmp_path / "cluster")
+    play(cluster, "cm-1", GroupReport(group=1, role="witness"))
+    view.print_status(look(cluster))
+    assert b"cm-1\trunning\tclient manager, witness of group-1\t" in capfdbinary.readouterr().out
+
+
 def test_a_live_view_is_drawn_until_somebody_stops_it(seen: ClusterStatus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     screen = Terminal()

@@ -53,6 +53,10 @@ class ClusterDirectory:
         said = read_status(self._folder(name) / DATA)
         return said if said is not None and said.pid == pid else None
 
+    def has_died(self, name: str) -> bool:
+        """It runs no more and has left its last words behind, which one that stops in order takes away."""
+        return self.process(name).pid() is None and read_status(self._folder(name) / DATA) is not None
+
     def start(self, name: str) -> bool:
         """Starts the process; False when it runs already. `wait_until_started` is the other half."""
         process = self.process(name)

@@ -77,7 +77,9 @@ def look(directory: ClusterDirectory) -> ClusterStatus:
     heard = {name: directory.status_of(name) for name in directory.names}
     nodes = tuple(_node_line(directory, name, heard[name], wall) for name in directory.names)
     said = [status for status in heard.values() if status is not None and wall - status.time < STALE_SECONDS]
-    groups = tuple(_group_line(directory, group, said) for group in directory.config.groups)
+    # The others may not have noticed yet.
+    dead = {name for name in directory.names if directory.has_died(name)}
+    groups = tuple(_group_line(directory, group, said, dead) for group in directory.config.groups)
     secure = any(status.url is not None and status.url.startswith("tocsins:") for status in said)
     url = directory.url.replace("tocsin:", "tocsins:", 1) if secure else directory.url
     return ClusterStatus(directory.config.name, url, nodes, groups)
@@ -101,16 +103,17 @@ def _node_line(directory: ClusterDirectory, name: str, said: NodeStatus | None, 
     return NodeLine(name, node.roles, state, pid, said.url, said.connections, said.forged, roles)
 
 
-def _group_line(directory: ClusterDirectory, group: Group, said: list[NodeStatus]) -> GroupLine:
+def _group_line(directory: ClusterDirectory, group: Group, said: list[NodeStatus], dead: set[str]) -> GroupLine:
     """Who leads says so itself; where it runs on another machine, a client manager has heard it."""
     config = directory.config
     reports = [(status, report) for status in said for report in status.groups if report.group == group.number]
     best = max(reports, key=lambda each: _weight(*each), default=None)
     report = GroupReport(group=group.number, role="unknown") if best is None else best[1]
-    in_sync = tuple(config.name_of(number) for number in report.in_sync)
+    in_sync = tuple(name for name in map(config.name_of, report.in_sync) if name not in dead)
+    primary = config.name_of(report.primary) if _leads(reports, report) else None
     return GroupLine(
         name=group.name,
-        primary=config.name_of(report.primary) if _leads(reports, report) else None,
+        primary=None if primary in dead else primary,
         epoch=report.epoch,
         in_sync=in_sync,
         out_of_sync=tuple(name for name in group.members if name not in in_sync),

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tocsin.cli.cluster.status import ClusterStatus, GroupLine, NodeLine
-from tocsin.cli.output import print_table, show_number
+from tocsin.cli.output import on_terminal, print_table, show_number
 from tocsin.cli.quantities import show_size
+from tocsin.node.cluster_config import CLIENT_MANAGER, MESSAGE_MANAGER
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,12 +25,18 @@ _COLOURS = {
     "stopped": "red",
     "no primary": "bold red",
 }
+_ROLES = {CLIENT_MANAGER: "client manager", MESSAGE_MANAGER: "message manager"}
 GROUP_COLUMNS = ("group", "state", "primary", "epoch", "in sync", "out of sync", "witnesses", "records", "stored")
 NODE_COLUMNS = ("node", "state", "roles", "process", "clients", "url")
 
 
 def print_status(status: ClusterStatus) -> None:
     """When piped: the groups' lines, then the nodes' lines, each with its kind first."""
+    if on_terminal():
+        from rich.console import Console
+
+        Console().print(_drawn(status, ""))
+        return
     print_table(("", *GROUP_COLUMNS), [("group", *_group_row(group)) for group in status.groups])
     print_table(("", *NODE_COLUMNS), [("node", *_node_row(node)) for node in status.nodes])
 
@@ -51,7 +58,7 @@ def _drawn(status: ClusterStatus, hint: str) -> Table:
     whole = Table.grid(padding=(0, 0))
     whole.add_row(_table(f"cluster {status.name}", GROUP_COLUMNS, [_group_row(each) for each in status.groups]))
     whole.add_row(_table("nodes", NODE_COLUMNS, [_node_row(each) for each in status.nodes]))
-    whole.add_row(f"clients: {status.url}\n{hint}")
+    whole.add_row(f"clients: {status.url}" + (f"\n{hint}" if hint else ""))
     return whole
 
 
@@ -86,7 +93,8 @@ def _group_row(group: GroupLine) -> tuple[object, ...]:
 
 
 def _node_row(node: NodeLine) -> tuple[object, ...]:
-    roles = [f"{role} of {group}" if role != "client manager" else role for group, role in node.groups.items()]
-    told = ", ".join(dict.fromkeys(roles)) or "/".join(node.roles)
+    roles = [_ROLES[CLIENT_MANAGER]] if CLIENT_MANAGER in node.roles else []
+    roles += [f"{role} of {group}" for group, role in node.groups.items() if role not in roles]
+    told = ", ".join(roles if node.groups else [_ROLES[role] for role in node.roles])
     process = None if node.pid is None else str(node.pid)
     return node.name, node.state, told, process, node.connections if node.url else None, node.url
