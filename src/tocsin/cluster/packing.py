@@ -80,7 +80,11 @@ class Unpacker:
         self._data, self._at = memoryview(data), 0
 
     def _number(self, layout: struct.Struct) -> int:
-        value: int = layout.unpack(self.fixed(layout.size))[0]
+        try:
+            value: int = layout.unpack_from(self._data, self._at)[0]
+        except struct.error:
+            raise ProtocolError(f"A group message ends at byte {len(self._data)}, in the middle of a field.") from None
+        self._at += layout.size
         return value
 
     def u8(self) -> int:

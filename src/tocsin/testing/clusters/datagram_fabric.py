@@ -17,7 +17,7 @@ from tocsin.testing.clusters.fabric import FabricCounters, Watcher
 from tocsin.testing.clusters.timeline import Being, Timeline
 from tocsin.testing.network import Conditions, SimulatedNetwork
 
-_SETTINGS = BusSettings(heartbeat_seconds=0.3, suspect_seconds=0.9, down_seconds=1.5)
+_SETTINGS = BusSettings(heartbeat_seconds=0.6, suspect_seconds=1.5, down_seconds=2.0)
 """Slower heartbeats than usual: they are most of what there is to simulate."""
 _LOSS_MAX = 0.1
 _TURN_SECONDS = 0.000_1

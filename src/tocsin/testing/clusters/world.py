@@ -52,13 +52,13 @@ class ClusterWorld:
     def __init__(self, seed: int, shape: ClusterShape) -> None:
         self.timeline = Timeline(f"cluster {seed} {shape}")
         random = self.timeline.random
-        self.fabric: Fabric | DatagramFabric = Fabric(self.timeline)
-        if seed % _DATAGRAMS_EVERY == _DATAGRAMS_EVERY - 1:
-            self.fabric = DatagramFabric(self.timeline)
+        datagrams = seed % _DATAGRAMS_EVERY == _DATAGRAMS_EVERY - 1
+        self.fabric = DatagramFabric(self.timeline) if datagrams else Fabric(self.timeline)
         self.exchange = Exchange(self.timeline)
         self.shape = shape
-        count = random.choice((1, 1, 1, 1, 1, 1, 2, 2, 3, 4)) if shape.members < 4 else 1
-        managers = max(shape.witnesses, random.choice((1, 2, 2, 3, 5)))
+        # Datagrams cost much, and several groups would say nothing new about them.
+        count = random.choice((1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4)) if shape.members < 4 and not datagrams else 1
+        managers = max(shape.witnesses, random.choice((1, 1, 2, 2, 2, 3, 5)))
         self._managers = [_MANAGERS_FROM + number for number in range(managers)]
         self.groups = {group: self._group(group) for group in range(1, count + 1)}
         self.checks = {group: GroupChecks(group, settings.members) for group, settings in self.groups.items()}
