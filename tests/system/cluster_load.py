@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.system.load import Ledger
+from tests.system.load import Ledger, Load
 from tests.system.namespaces import Namespaces
+from tests.system.processes import PATIENCE
 
 from tocsin.cli.bench.cluster import OwnCluster
 from tocsin.node.cluster_config import CLIENT_MANAGER, MESSAGE_MANAGER, Channel, ClusterConfig, Group, Network, Node
@@ -110,3 +112,36 @@ def until(cluster: OwnCluster, ledger: Ledger, condition: Callable[[], bool], wh
     cluster.wait_until(settled, what)
     if ledger.errors:
         raise ledger.errors[0]
+
+
+@contextmanager
+def load_at(network: Namespaces, manager: str, url: str) -> Iterator[tuple[Load, Ledger]]:
+    """Producers and consumers on the machine of a client manager."""
+    load = Load(url, lead_max=LEAD_MAX)
+    begun, over = threading.Event(), threading.Event()
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        with load.running():
+            begun.set()
+            over.wait()
+
+    def run() -> None:
+        try:
+            network.inside(manager, work)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            begun.set()
+
+    thread = threading.Thread(target=run, name="load")
+    thread.start()
+    try:
+        assert begun.wait(2 * PATIENCE)
+        if not failed:
+            yield load, load.ledger
+    finally:
+        over.set()
+        thread.join(4 * PATIENCE)
+    if failed:
+        raise failed[0]

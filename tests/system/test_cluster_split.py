@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.system.cluster_load import LEAD_MAX, running_cluster, spread, until, url_at, wait_for_load
-from tests.system.load import Ledger, Load, check
+from tests.system.cluster_load import load_at, running_cluster, spread, until, url_at, wait_for_load
+from tests.system.load import check
 from tests.system.namespaces import Namespaces
 from tests.system.processes import PATIENCE
 
@@ -21,39 +20,6 @@ NODES = ["cm-1", "cm-2", "mm-1", "mm-2"]
 ISLAND_QUEUE = "island"
 SILENCE_SECONDS = 3.0
 """Longer than a lease and a fail-over together."""
-
-
-@contextmanager
-def load_at(network: Namespaces, manager: str, url: str) -> Iterator[tuple[Load, Ledger]]:
-    """Producers and consumers on the machine of a client manager."""
-    load = Load(url, lead_max=LEAD_MAX)
-    begun, over = threading.Event(), threading.Event()
-    failed: list[BaseException] = []
-
-    def work() -> None:
-        with load.running():
-            begun.set()
-            over.wait()
-
-    def run() -> None:
-        try:
-            network.inside(manager, work)
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            begun.set()
-
-    thread = threading.Thread(target=run, name="load")
-    thread.start()
-    try:
-        assert begun.wait(2 * PATIENCE)
-        if not failed:
-            yield load, load.ledger
-    finally:
-        over.set()
-        thread.join(4 * PATIENCE)
-    if failed:
-        raise failed[0]
 
 
 class Islander:

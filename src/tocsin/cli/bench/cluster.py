@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import tempfile
 import time
@@ -101,6 +102,9 @@ class OwnCluster:
         process = self._running.pop(name)
         process.kill()
         process.wait()
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        self._running[name].send_signal(number)
 
     def lose_disk(self, name: str) -> None:
         """What a member had stored is gone, as with a new disk; who it is it still knows."""
