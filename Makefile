@@ -52,6 +52,7 @@ test: check ## all checks, then all tests but the long ones; those of JMS again,
 
 test-long: $(DEV_STAMP) ## the tests that take minutes
 	$(BIN)/python -m pytest -m long --timeout 3600 $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m pytest --cluster tests/jms tests/cli/commands)
 
 simulate: $(DEV_STAMP) ## whole clusters under faults in simulated time, e.g. make simulate MINUTES=10
 	$(BIN)/python -m tocsin.testing.simulate_clusters --minutes $(MINUTES) $(ARGS)

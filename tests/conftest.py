@@ -8,9 +8,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.system.cluster_server import ClusterServer
 
 # The same cases on every machine and every run; a shared machine is no reason to fail.
 settings.register_profile(
@@ -28,7 +32,27 @@ OPEN_FILES = Path("/proc/self/fd")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--cluster", action="store_true", help="run the tests of JMS against a cluster of real processes")
+    about = "run the tests of JMS and of the commands against a cluster of real processes instead of a server"
+    parser.addoption("--cluster", action="store_true", help=about)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--cluster"):
+        for item in items:
+            if mark := item.get_closest_marker("own_server"):
+                item.add_marker(pytest.mark.skip(reason=f"not in a cluster: {mark.args[0]}"))
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterServer | None]:
+    """One for all tests; None unless there is to be one."""
+    if not request.config.getoption("--cluster"):
+        yield None
+        return
+    from tests.system.cluster_server import ClusterServer
+
+    with ClusterServer(request.getfixturevalue("tmp_path_factory").mktemp("cluster") / "cluster") as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.shell import Shell
+from tests.system.cluster_server import ClusterServer
 
 from tocsin.cli.bench.server import OwnServer
 
@@ -15,7 +16,10 @@ _NUMBERS = count(1)
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+def shell(cluster: ClusterServer | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    if cluster is not None:
+        yield Shell(cluster.url)
+        return
     server = OwnServer(tmp_path_factory.mktemp("server"))
     server.start()
     try:

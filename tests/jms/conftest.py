@@ -8,35 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.jms.cluster import ClusterServer, is_wanted
 from tests.jms.names import Named
 from tests.jms.proxy import Proxy
 from tests.jms.servers import open_journal
 from tests.jms.shelf import Shelf
+from tests.system.cluster_server import ClusterServer
 
 import tocsin
 from tocsin.types import Byte, Float, Int, Short
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if is_wanted(config):
-        for item in items:
-            if mark := item.get_closest_marker("own_server"):
-                item.add_marker(pytest.mark.skip(reason=f"not in a cluster: {mark.args[0]}"))
-
-
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterServer]:
-    with ClusterServer(tmp_path_factory.mktemp("cluster") / "cluster") as running:
-        yield running
-
-
 @pytest.fixture(scope="module")
 def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    cluster: ClusterServer | None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tocsin.Server | ClusterServer]:
-    if is_wanted(request.config):
-        yield request.getfixturevalue("cluster")
+    if cluster is not None:
+        yield cluster
         return
     with tocsin.Server(tmp_path_factory.mktemp("data")) as running:
         open_journal(running)

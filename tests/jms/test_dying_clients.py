@@ -8,11 +8,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from tests.jms.cluster import ClusterServer, is_wanted
 from tests.jms.names import Named
 from tests.jms.proxy import Proxy
 from tests.jms.servers import abandon, open_journal
 from tests.jms.waiting import take
+from tests.system.cluster_server import ClusterServer
 
 import tocsin
 from tocsin import errors
@@ -20,11 +20,11 @@ from tocsin import errors
 
 @pytest.fixture(scope="module")
 def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    cluster: ClusterServer | None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tocsin.Server | ClusterServer]:
     """Sessions that vanish are given up soon, so that nobody waits long for their messages."""
-    if is_wanted(request.config):
-        yield request.getfixturevalue("cluster")
+    if cluster is not None:
+        yield cluster
         return
     with tocsin.Server(tmp_path_factory.mktemp("data"), session_grace_s=0.5) as running:
         open_journal(running)

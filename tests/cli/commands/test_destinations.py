@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from tests.cli.shell import Shell
 
 
@@ -57,6 +58,7 @@ def test_other_options_for_what_exists_are_refused(shell: Shell, queue: str) -> 
     assert "other options" in shell.fails(1, "destinations", "create", queue, "--redelivery-limit", "2")
 
 
+@pytest.mark.own_server("a group makes two copies")
 def test_a_server_by_itself_has_one_copy(shell: Shell, queue: str) -> None:
     assert "needs a cluster" in shell.fails(1, "destinations", "create", queue, "--min-copies", "2")
 

@@ -6,10 +6,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Self
 
-import pytest
 from tests.system.clusters import ClusterProcesses
 
-OPTION = "--cluster"
 CLIENT_MANAGERS = ("cm-1", "cm-2")
 
 
@@ -31,7 +29,3 @@ class ClusterServer:
     def __exit__(self, *_: object) -> None:
         self._cluster.__exit__()
         self._cluster.check_logs()
-
-
-def is_wanted(config: pytest.Config) -> bool:
-    return bool(config.getoption(OPTION))
