@@ -19,6 +19,8 @@ from tocsin.node.cluster_init import MakeConfig
 SMALL = {"segment_bytes": 1024 * 1024, "max_message_bytes": 128 * 1024}
 LEAD_MAX = 3_000
 """How far producers may be ahead of consumers: what a fault leaves behind is soon drained."""
+PAUSE_SECONDS = 0.01
+"""Several processes and their clients share few cores: at full load a restart would take many seconds."""
 CLIENT_PORT = 7177
 _LAN = "lan"
 
@@ -117,7 +119,7 @@ def until(cluster: OwnCluster, ledger: Ledger, condition: Callable[[], bool], wh
 @contextmanager
 def load_at(network: Namespaces, manager: str, url: str) -> Iterator[tuple[Load, Ledger]]:
     """Producers and consumers on the machine of a client manager."""
-    load = Load(url, lead_max=LEAD_MAX)
+    load = Load(url, lead_max=LEAD_MAX, pause_s=PAUSE_SECONDS)
     begun, over = threading.Event(), threading.Event()
     failed: list[BaseException] = []
 

@@ -136,6 +136,8 @@ class Load:
     url: str
     lead_max: int = BACKLOG_MAX
     """Producers wait when so many more messages are confirmed than acknowledged."""
+    pause_s: float = 0.0
+    """Between two rounds of a producer: load that leaves the machine some air."""
     ledger: Ledger = field(default_factory=Ledger)
     no_more: threading.Event = field(default_factory=threading.Event)
     drained: threading.Event = field(default_factory=threading.Event)
@@ -182,6 +184,7 @@ class Load:
     def _wait_for_consumers(self) -> None:
         """A long run would else end with a backlog that takes longer to drain than it took to build."""
         ledger, lead_max = self.ledger, self.lead_max
+        self.no_more.wait(self.pause_s)
         while not self.no_more.is_set():
             with ledger.changed:
                 if ledger.changed.wait_for(lambda: ledger.backlog < lead_max, 0.1):

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.system.cluster_load import LEAD_MAX, running_cluster, until, wait_for_load
+from tests.system.cluster_load import LEAD_MAX, PAUSE_SECONDS, running_cluster, until, wait_for_load
 from tests.system.load import Ledger, Load, check
 
 from tocsin.cli.bench.cluster import OwnCluster, shaped
@@ -46,7 +46,7 @@ def goes_on_without(cluster: OwnCluster, name: str, version: int) -> bool:
 def test_nothing_confirmed_is_lost_when_nodes_are_killed(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     with running_cluster(tmp_path, shaped(2, 2, "fast")) as cluster:
-        load = Load(cluster.url, lead_max=LEAD_MAX)
+        load = Load(cluster.url, lead_max=LEAD_MAX, pause_s=PAUSE_SECONDS)
         epoch = cluster.leading_report().epoch
         with load.running() as ledger:
             for turn in range(FAULTS):
