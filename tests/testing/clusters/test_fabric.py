@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.bus.events import Delivered, Event, LostSync
+from tocsin.bus.datagram import Stream
+from tocsin.bus.events import Delivered, Event, LostSync, RoomAgain
 from tocsin.bus.membership import MemberChanged, MemberState
 from tocsin.runtime.datagrams import Way, group_in, to_node
 from tocsin.testing.clusters.datagram_fabric import DatagramFabric
-from tocsin.testing.clusters.fabric import Fabric
+from tocsin.testing.clusters.fabric import BusEnd, Fabric
 from tocsin.testing.clusters.timeline import Being, Timeline
 
 
@@ -111,3 +112,18 @@ def test_nothing_of_an_earlier_life_comes_after_a_later_one(stage: Stage) -> Non
     stage.run(1.0)
     assert stage.other.heard[-1] == 1
     assert stage.other.heard[-3:-1] == ["down", "up"]
+
+
+def test_a_sender_without_room_is_told_when_there_is_room_again() -> None:
+    stage = Stage(Fabric)
+    said: list[Event] = []
+    end = stage.one.end
+    assert isinstance(stage.fabric, Fabric) and isinstance(end, BusEnd)
+    end.deliver = said.extend
+    stage.fabric.fill(end, to_node(1, 2), 0.5)
+    assert not end.send(to_node(1, 2), [b"data"]) and end.send(group_in(1), [b"data"])
+    assert end.send(to_node(1, 2), [b"urgent"], Stream.CONTROL)
+    stage.run(0.4)
+    assert not said
+    stage.run(0.2)
+    assert said == [RoomAgain(to_node(1, 2), Stream.DATA)] and end.send(to_node(1, 2), [b"data"])

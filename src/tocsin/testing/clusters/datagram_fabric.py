@@ -180,3 +180,7 @@ class DatagramFabric:
         """A fault: for a while most of what is sent is lost."""
         self._set_conditions(more_loss=0.7)
         self._timeline.after(seconds, None, self._set_conditions)
+
+    def fill_some(self, seconds: float) -> None:
+        """A fault: windows fill up, because little of what is in them arrives."""
+        self.drop_some(seconds)

@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import TypeAlias
 
 from tocsin.bus.datagram import Stream
-from tocsin.bus.events import Delivered, Event, LostSync
+from tocsin.bus.events import Delivered, Event, LostSync, RoomAgain
 from tocsin.bus.membership import MemberChanged, MemberState, Reason
 from tocsin.model.limits import BUS_DOWN_SECONDS
 from tocsin.model.values import Bytes
@@ -25,6 +25,7 @@ _HELD_MAX = 300
 """Messages that wait for a cut link; a sender keeps no more, so then the stream is lost."""
 _AGAIN_SECONDS = (0.005, 0.02, 0.1)
 _HEARD_SECONDS = 0.2
+_LATELY_SECONDS = 1.0
 
 
 Watcher: TypeAlias = Callable[[int, Address, bytes], None]
@@ -92,6 +93,7 @@ class FabricCounters:
     retransmissions: int = 0
     lost_sync: int = 0
     downs: int = 0
+    refused: int = 0
 
 
 class Fabric:
@@ -103,6 +105,8 @@ class Fabric:
         self._cuts: set[tuple[int, int]] = set()
         self._slow: dict[tuple[int, int], float] = {}
         """(sender, receiver) and until when the receiver is too slow for the sender's data."""
+        self._full: dict[tuple[int, int, Address], bool] = {}
+        """(sender, its boot, address) that have no room for data, and whether any was refused."""
         self.loss = self.spikes = 0.0
         self.delay = 0.000_5
         self.counters = FabricCounters()
@@ -221,6 +225,11 @@ class Fabric:
     # ---- messages
 
     def send(self, sender: BusEnd, address: Address, payload: bytes, stream: Stream) -> bool:
+        place = (sender.node, sender.boot, address)
+        if stream is Stream.DATA and place in self._full:
+            self.counters.refused += 1
+            self._full[place] = True
+            return False
         if address.way is Way.NODE:
             if address.node not in sender.up:
                 return False
@@ -311,6 +320,26 @@ class Fabric:
             one, other = self._timeline.random.choice(pairs)
             link = (one, other) if self._timeline.random.random() < 0.5 else (other, one)
             self._slow[link] = self._timeline.time + seconds
+
+    def fill_some(self, seconds: float) -> None:
+        """A fault: for a while some senders have no room for data to a node, or to a group, that they talk to."""
+        random, lately = self._timeline.random, self._timeline.time - _LATELY_SECONDS
+        for (node, boot, _, address, stream), at in list(self._arrivals.items()):
+            end = self.ends.get(node)
+            talks = stream is Stream.DATA and at > lately
+            if talks and end is not None and end.boot == boot and random.random() < 0.3:
+                self.fill(end, address, seconds)
+
+    def fill(self, end: BusEnd, address: Address, seconds: float) -> None:
+        place = (end.node, end.boot, address)
+        if place not in self._full:
+            self._full[place] = False
+            self._timeline.after(seconds, None, self._make_room, end, address)
+
+    def _make_room(self, end: BusEnd, address: Address) -> None:
+        refused = self._full.pop((end.node, end.boot, address))
+        if refused and self.ends.get(end.node) is end:
+            self._timeline.after(0.0, end.being, self._hand_over, end, [RoomAgain(address, Stream.DATA)])
 
 
 def _key(one: int, other: int) -> tuple[int, int]:

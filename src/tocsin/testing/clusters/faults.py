@@ -58,6 +58,7 @@ class ClusterFaults:
             self._bridge,
             self._cut,
             self._drop,
+            self._fill,
             self._cut_client,
             self._cut_line,
         ]
@@ -267,6 +268,10 @@ class ClusterFaults:
 
     def _drop(self) -> None:
         self._world.fabric.drop_some(self._world.timeline.random.random())
+
+    def _fill(self) -> None:
+        random = self._world.timeline.random
+        self._world.fabric.fill_some(random.choice((0.1, 1.0, 3.0)) * random.random())
 
     # ---- clients
 
