@@ -193,7 +193,7 @@ def test_a_lost_disk_is_filled_by_the_others(tmp_path: Path) -> None:
             cluster.command("kill", "mm-1b")
             consumer = session.consumer(session.queue("orders"))
             assert [body_of(consumer) for _ in range(600)] == [f"order {number}" for number in range(600)]
-        assert cluster.group()["primary"] == "mm-1a"
+        cluster.wait_for(lambda seen: seen["groups"][0]["primary"] == "mm-1a", "the filled one leads")
         cluster.check_logs()
 
 
