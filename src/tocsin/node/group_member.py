@@ -225,6 +225,9 @@ class GroupMember:
         primary that does not serve yet keeps a little: what it must leave out breaks a link, which is told later.
         """
         if self.serving is not None:
+            if self.member.primary is not None:
+                # Some commands are done at once: what the group can promise now counts, not what it could a turn ago.
+                self.serving.manager.ledger.possible_copies = self.member.primary.possible_copies()
             self.serving.commanded(sender, boot, message, size, self._clock.now())
         elif self.member.primary is not None:
             if len(self._early) < LINK_MESSAGES_EARLY_MAX:
