@@ -7,10 +7,12 @@ from tests.message_manager.stage import (
     CM1,
     CM2,
     CONNECTION,
+    ORDERS,
     OTHER,
     SESSION,
     Stage,
     answered,
+    block,
     delivered,
     errors,
     identity,
@@ -23,14 +25,18 @@ from tocsin.cluster.commands import (
     CloseSession,
     GrantCredit,
     NotStored,
+    OpenConsumer,
     PauseSession,
+    Publish,
     SettledTo,
     SettleMessages,
     Stored,
 )
 from tocsin.message_manager.machine import Settings
 from tocsin.message_manager.recovery import Recovery
+from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidClientId, InvalidDestination, ProtocolError
+from tocsin.model.identity import DestinationId
 from tocsin.wire.frames import Outcome, Settle
 
 GONE = "1/1/"
@@ -365,3 +371,23 @@ def test_a_message_that_was_given_back_and_taken_by_another_stays_with_the_other
     promoted.advance(60)
     assert promoted.state().backlog() == 0
     assert all(delivered(replies) == [] for replies in promoted.replies.values())
+
+
+def test_who_lost_a_message_hears_of_it_before_its_acknowledgement_is_confirmed() -> None:
+    """Otherwise it would believe that its acknowledgement of a message counts that others get again."""
+    stage = Stage()
+    with_a_message(stage)
+    stage.manager.origin_gone(GONE, stage.clock.now())
+    stage.advance(5.1)
+    back = "1/1/1"
+    now, wall = stage.clock.now(), stage.clock.wall()
+    destination = stage.open_producer(back, OTHER, connection=identity(101))
+    # This record is not on disk yet when the rest comes.
+    more = Publish(OTHER, 1, DestinationId(destination), block(OTHER, 2, (b"more work",)), None)
+    opened = OpenConsumer(9, SESSION, 1, parse_destination(ORDERS), CONNECTION, None, held=[(0, 1)])
+    acknowledged = SettleMessages(KEY, Settle(1, Outcome.ACKNOWLEDGE, 1, [(0, 1)]))
+    for command in (more, opened, acknowledged):
+        stage.manager.handle(back, command, now, wall)
+    stage.settle()
+    heard = [reply for reply in stage.replies[back] if isinstance(reply, Answer | SettledTo)]
+    assert heard == [Answer(9, {"kept": []}), SettledTo(KEY, 1)]

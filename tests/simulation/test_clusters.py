@@ -21,10 +21,6 @@ PIECES = 12
 SHORT_PIECES = 6
 """The others take minutes, too, and are of the long tests."""
 
-KNOWN = {("1+0", 160), ("1+0", 217), ("2+1", 8), ("3+2", 77)}
-"""Not mended yet: after a fail-over a session whose client is away claims messages that it had lost to another one.
-That one's acknowledgement is void then, and is confirmed nevertheless (I10): the message comes again, flagged."""
-
 
 def _piece(number: int) -> object:
     return pytest.param(number, marks=[pytest.mark.long] if number >= SHORT_PIECES else [])
@@ -36,8 +32,6 @@ def _piece(number: int) -> object:
 def test_every_invariant_holds(shape: ClusterShape, piece: int, record_property: Callable[[str, object], None]) -> None:
     tally = ClusterTally()
     for seed in range(piece * SEEDS_PER_PIECE, (piece + 1) * SEEDS_PER_PIECE):
-        if (str(shape), seed) in KNOWN:
-            continue
         begin = time.monotonic()
         try:
             outcome = run_cluster(seed, shape)
@@ -51,13 +45,6 @@ def test_every_invariant_holds(shape: ClusterShape, piece: int, record_property:
     # A simulation in which nothing happens proves nothing. One member alone is always in sync.
     assert tally.commits and tally.fail_overs and tally.resumes and tally.retransmissions
     assert tally.in_sync_changes or shape.members == 1
-
-
-@pytest.mark.xfail(raises=Violation, strict=True, reason="a session that is away claims what it had lost")
-@pytest.mark.parametrize(("shape", "seed"), sorted(KNOWN))
-def test_the_seeds_that_are_known_to_fail(shape: str, seed: int) -> None:
-    members, witnesses = map(int, shape.split("+"))
-    run_cluster(seed, ClusterShape(members, witnesses))
 
 
 def test_the_same_seed_gives_the_same_events() -> None:

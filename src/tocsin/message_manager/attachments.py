@@ -63,8 +63,9 @@ class Attachments:
         if command.held is not None:
             kept = claim_held(attachment, command.held, self._lease, self._ledger)
             fields["kept"] = [list(each) for each in kept]
-        # The answer comes before the first delivery: the client takes what comes behind it for new.
-        lsn = attachment.consumer.opened_lsn = self._ledger.last_lsn()
+        # The answer comes before the first delivery: the client takes what comes behind it for new. It comes before
+        # the first confirmation of a settlement, too: who lost a message must not hear "settled" before it knows.
+        lsn = attachment.consumer.opened_lsn = attachment.consumer.settled_lsn = self._ledger.last_lsn()
         self._ledger.reply(origin, Answer(command.request, fields), lsn)
         return lsn
 
