@@ -5,11 +5,11 @@ Ends with a table, or with the first seed that broke something and what to do wi
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from dataclasses import dataclass, field
 
+from tocsin.testing.seed_sweep import aligned, say_failed, sweep
 from tocsin.testing.simulation.checkers import Violation
 from tocsin.testing.simulation.journal_backed import JournalBackedLog
 from tocsin.testing.simulation.log import MemoryLog
@@ -48,31 +48,12 @@ class Tally:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parse(arguments)
-    shapes = [shape for shape in SHAPES if options.shape in (None, str(shape))]
-    if not shapes:
-        sys.stderr.write(f"There is no shape {options.shape}; known are {', '.join(map(str, SHAPES))}.\n")
-        return 2
-    tallies = {shape: Tally() for shape in shapes}
-    deadline = time.monotonic() + 60 * options.minutes
-    seed = options.seed
-    while seed < options.seed + options.seeds if options.seeds else time.monotonic() < deadline:
-        for shape in shapes:
-            if not _one(seed, shape, tallies[shape], traces=options.traces):
-                return 1
-        seed += 1
-    _report(tallies)
-    return 0
+    tallies: dict[str, Tally] = {}
 
+    def run(seed: int, shape: Shape, traces: bool) -> bool:
+        return _one(seed, shape, tallies.setdefault(str(shape), Tally()), traces=traces)
 
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="simulate", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=1.0, help="how long to go on")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--seeds", type=int, default=0, help="how many seeds, instead of minutes")
-    parser.add_argument("--shape", help="only this one, such as 2+1: members + witnesses")
-    parser.add_argument("--traces", action="store_true", help="print the hash of all events of each seed")
-    return parser.parse_args(arguments)
+    return sweep(arguments, __doc__, SHAPES, run, lambda: _report(tallies))
 
 
 def _one(seed: int, shape: Shape, tally: Tally, *, traces: bool) -> bool:
@@ -82,10 +63,7 @@ def _one(seed: int, shape: Shape, tally: Tally, *, traces: bool) -> bool:
         outcome = run_seed(seed, shape, make_log=JournalBackedLog if journal else MemoryLog)
     except Violation as violation:
         kind = "journal" if journal else "memory"
-        sys.stdout.write(
-            f"FAILED: seed {seed}, shape {shape}, log {kind}: {violation}\n"
-            "Keep the seed in tests/simulation/regressions/ and find the smallest test that shows the fault.\n"
-        )
+        say_failed(f"seed {seed}, shape {shape}, log {kind}", violation, "regressions")
         return False
     tally.add(outcome, time.monotonic() - begin)
     if traces:
@@ -93,7 +71,7 @@ def _one(seed: int, shape: Shape, tally: Tally, *, traces: bool) -> bool:
     return True
 
 
-def _report(tallies: dict[Shape, Tally]) -> None:
+def _report(tallies: dict[str, Tally]) -> None:
     head = (
         "shape", "seeds", "simulated h", "commits", "fail-overs", "in-sync changes", "snapshots", "resent",
         "faults", "seeds/s", "speed",
@@ -103,7 +81,7 @@ def _report(tallies: dict[Shape, Tally]) -> None:
         seconds = tally.seconds or 1.0
         rows.append(
             (
-                str(shape),
+                shape,
                 str(tally.seeds),
                 f"{tally.hours:.1f}",
                 str(tally.commits),
@@ -116,10 +94,7 @@ def _report(tallies: dict[Shape, Tally]) -> None:
                 f"{3600 * tally.hours / seconds:.0f}x",
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    for row in rows:
-        line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write(line + "\n")
+    sys.stdout.write("\n".join(aligned(rows)) + "\n")
 
 
 if __name__ == "__main__":

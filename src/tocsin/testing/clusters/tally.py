@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from tocsin.testing.clusters.run import ClusterOutcome
+from tocsin.testing.seed_sweep import aligned
 
 _HEAD = (
     "shape", "seeds", "simulated h", "operations", "commits", "fail-overs", "in-sync changes", "resumes",
@@ -57,9 +58,7 @@ class ClusterTally:
 
 def table(tallies: Mapping[str, ClusterTally]) -> list[str]:
     """Lines of text, one for each shape."""
-    rows: list[tuple[str, ...]] = [_HEAD, *(tally.row(shape) for shape, tally in tallies.items())]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return aligned([_HEAD, *(tally.row(shape) for shape, tally in tallies.items())])
 
 
 def total(tallies: Iterable[ClusterTally]) -> ClusterTally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 VOTER_MESSAGES = (Prepare, Accept, Heartbeat, Initialise, Resigned)
 
 
-class SimulatedNode:
+class SimulatedNode(ABC):
     """Something with a number, a clock and lives. What was scheduled in one life does not happen in the next."""
 
     def __init__(self, world: World, node: int) -> None:
@@ -39,8 +40,9 @@ class SimulatedNode:
         self.up = False
         self.life += 1
 
+    @abstractmethod
     def receive(self, sender: int, message: object) -> None:
-        raise NotImplementedError
+        """A message has come over the network."""
 
     def send(self, effect: Send[GroupMessage]) -> None:
         message = self.world.through_codec(effect.message)
