@@ -18,16 +18,10 @@ from tocsin.testing.simulation.register_checks import Violation
 
 SEEDS_PER_PIECE = 28
 PIECES = 12
-SHORT_PIECES = 6
-"""The others take minutes, too, and are of the long tests."""
-
-
-def _piece(number: int) -> object:
-    return pytest.param(number, marks=[pytest.mark.long] if number >= SHORT_PIECES else [])
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("piece", [_piece(number) for number in range(PIECES)])
+@pytest.mark.parametrize("piece", range(PIECES))
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_invariant_holds(shape: ClusterShape, piece: int, record_property: Callable[[str, object], None]) -> None:
     tally = ClusterTally()
