@@ -47,7 +47,7 @@ cluster: $(RUN_STAMP) ## the same with a cluster of six processes, shown live
 
 # What a chosen few tests are run for is seldom a cluster, so with ARGS the second run is left out.
 test: check ## all checks, then all tests but the long ones; those of JMS again, against a cluster
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m pytest --cluster tests/jms)
 
 test-long: $(DEV_STAMP) ## the tests that take minutes

@@ -15,6 +15,8 @@ from tests.system.processes import PATIENCE
 import tocsin
 from tocsin import errors
 from tocsin.cli.bench.cluster import OwnCluster
+from tocsin.cli.files import ReadOnlyFiles
+from tocsin.journal import inspect
 
 NODES = ["cm-1", "cm-2", "mm-1", "mm-2"]
 ISLAND_QUEUE = "island"
@@ -40,9 +42,10 @@ class Islander:
         self.handle = self._producer.send_nowait("from the island")
 
     def check_silence(self) -> None:
-        """Nothing is confirmed any more."""
+        """Nothing is confirmed any more, and of the nine messages that wait there nothing is delivered."""
         with pytest.raises(errors.TimedOut):
             self.handle.wait(SILENCE_SECONDS)
+        assert self._consumer.receive(SILENCE_SECONDS) is None
 
     def check_rest(self) -> None:
         """What waited is confirmed, and everything comes once each, in order, or marked."""
@@ -99,6 +102,24 @@ def test_a_primary_that_is_cut_off_stops_serving_and_joins_again(tmp_path: Path)
         network.inside("cm-2", islander.check_rest)
         load.finish()
     check(ledger)
+    check_one_history(cluster, old_epoch)
+
+
+def records_of(cluster: OwnCluster, name: str) -> dict[int, tuple[int, int, bytes]]:
+    """(kind, epoch, content) of each record in a member's journal, by LSN."""
+    dumped = inspect.dump(ReadOnlyFiles(cluster.member_folder(name)))
+    found = [each for each in dumped if isinstance(each, inspect.DumpedRecord)]
+    return {int(each.lsn): (each.kind, each.epoch, bytes(each.payload)) for each in found}
+
+
+def check_one_history(cluster: OwnCluster, old_epoch: int) -> None:
+    """Both members have the same records at the same places, from before the cut and from after it."""
+    one, other = (records_of(cluster, name) for name in cluster.members)
+    shared = sorted(one.keys() & other.keys())
+    different = [lsn for lsn in shared if one[lsn] != other[lsn]]
+    assert not different, f"the histories part at LSN {different[0]}"
+    epochs = {one[lsn][1] for lsn in shared}
+    assert old_epoch in epochs and max(epochs) > old_epoch, epochs
 
 
 @pytest.mark.timeout(120)

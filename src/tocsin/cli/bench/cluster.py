@@ -80,6 +80,10 @@ class OwnCluster:
     def _folder(self, name: str) -> Path:
         return self._directory / NODES / name
 
+    def member_folder(self, name: str) -> Path:
+        """Where a member keeps its journal."""
+        return self._folder(name) / DATA / group_folder(GROUP)
+
     def log_file(self, name: str) -> Path:
         return self._folder(name) / "log"
 
@@ -108,7 +112,7 @@ class OwnCluster:
 
     def lose_disk(self, name: str) -> None:
         """What a member had stored is gone, as with a new disk; who it is it still knows."""
-        folder = self._folder(name) / DATA / group_folder(GROUP)
+        folder = self.member_folder(name)
         for path in sorted(folder.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
         folder.rmdir()
