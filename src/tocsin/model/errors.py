@@ -24,6 +24,7 @@ TocsinError
 ├── TimedOut                      the answer did not come in the time given; the outcome may be unknown
 ├── ConnectionFailed              no server could be reached, or it went away for good
 ├── ProtocolError                 the peer broke the protocol: its fault, or a version mismatch
+├── PipelineFailed                a Spark query ended with an error, whose cause the text names
 └── EnvironmentFailure            what a server finds around itself
     ├── ConfigError
     ├── DataDirectoryInUse
@@ -134,6 +135,10 @@ class ConnectionFailed(TocsinError, ConnectionError):
 
 class ProtocolError(TocsinError):
     code = 22
+
+
+class PipelineFailed(TocsinError):
+    code = 40
 
 
 class EnvironmentFailure(TocsinError):
