@@ -113,6 +113,28 @@ PRODUCER_ROWS_MAX = 100_000
 PRODUCER_SILENCE_SECONDS = 24 * 3600.0
 CACHE_BYTES_DEFAULT = 64 * MIB
 
+# Spark.
+SPARK_BATCH_ROWS = 32_768
+SPARK_BATCH_BYTES = 32 * MIB
+"""What one record batch takes; a block that is larger by itself makes one of its own."""
+SPARK_TASK_ROWS_MIN = 100_000
+"""Fewer rows are not worth a task more: starting one costs as long as reading these."""
+SPARK_TASK_ROWS = 1_000_000
+SPARK_TASKS_PER_CORE = 4
+SPARK_OFFSETS_PER_TRIGGER = 2_000_000
+SPARK_CONNECTIONS_MAX = 8
+"""Servers that one Python worker keeps a connection to."""
+SPARK_CONNECT_PAUSE_SECONDS = 0.5
+SPARK_PATTERN_SECONDS = 1.0
+"""So long a list of destinations that match a pattern is good."""
+SPARK_HOLD_SECONDS = 7 * 24 * 3600
+SPARK_HOLD_REFRESH_SECONDS = 600.0
+SPARK_DRAIN_SECONDS = 24 * 3600
+SPARK_WARMING_SECONDS_MAX = 300.0
+"""So long a run that makes the cache of Spark's classes may take."""
+SPARK_DRAIN_TAKES_MAX = 64
+"""Takes of one queue in one trigger; what is left comes with the next."""
+
 # Journal.
 SEGMENT_BYTES_DEFAULT = 64 * MIB
 SEGMENT_BYTES_MIN = 4 * KIB
@@ -343,3 +365,5 @@ assert BUS_NAK_SECONDS < BUS_RESEND_REPEAT_SECONDS < BUS_NAK_RETRY_SECONDS_MIN /
 assert BUS_NAK_RETRY_SECONDS_MIN < BUS_NAK_RETRY_SECONDS < BUS_NAK_RETRY_SECONDS_MAX
 assert BUS_ACKNOWLEDGE_SECONDS < BUS_PROMPT_SECONDS < BUS_HEARTBEAT_SECONDS
 assert 2 * BUS_HEARTBEAT_SECONDS < BUS_SUSPECT_SECONDS < BUS_DOWN_SECONDS < SESSION_GRACE_SECONDS
+assert BATCH_MESSAGES_MAX <= SPARK_BATCH_ROWS and BLOCK_BYTES_MAX < SPARK_BATCH_BYTES < 1 << 31, "Arrow offsets are i32"
+assert SPARK_HOLD_REFRESH_SECONDS * 4 < SPARK_HOLD_SECONDS, "a query that lives never loses its hold"

@@ -1,4 +1,18 @@
 """The Spark data source and the ready pipelines, built on the client library and PySpark.
 
-pipelines    ready pipelines, and how they are run
+session, register, warm_up, close_connections     what programs call
+
+spark_session      settings that suit this source
+data_source        the format "tocsin"
+option_values      reading options; server_options, source_options, start_options are the options themselves
+schema             the columns that a message can be read as
+batch_source       spark.read; stream_source is spark.readStream
+subscription       which destinations; bounds: from which offset to which
+stream_planning    a streaming query's batches; admission, holding, draining, offsets are its parts
+pushdown           Spark's filters as selectors; selector_check refuses a wrong one early
+partitioning       which task reads what; cores: how many there can be
+range_reading      what a task does; connections: what it keeps from task to task
+arrow_blocks       blocks of messages as record batches; arrow_columns, arrow_properties
+java               the Java to run on; class_cache and warming let it start fast
+pipelines          ready pipelines, and how they are run
 """

@@ -1,0 +1,102 @@
+"""A cache of Spark's classes, loaded and linked, with which Java starts in a fraction of the time.
+
+Java makes it itself at the end of a run: from version 25 on as an AOT cache, before as an archive of classes (AppCDS).
+That run is one of ours, in the background and at low priority, after the first session of a machine has ended. A cache
+is bound to the exact Java, Spark and options it was made with, so its name is a hash of all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from tocsin.model.limits import SPARK_WARMING_SECONDS_MAX
+from tocsin.spark.java import Java, cache_directory
+
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For runs of seconds: less compiling, no threads for collecting garbage."""
+_AOT_SINCE = 25
+
+
+def java_options(java: Java, *, quick: bool) -> list[str]:
+    """What to start Java with: the cache if there is one."""
+    options = list(QUICK) if quick else []
+    cache = cache_file(java, quick=quick)
+    if cache.is_file():
+        options += _use(java, cache)
+    return options
+
+
+def cache_file(java: Java, *, quick: bool) -> Path:
+    made_for = (str(java.home), java.version, version("pyspark"), _jars(), "quick" if quick else "")
+    digest = hashlib.sha256("\n".join(made_for).encode()).hexdigest()[:16]
+    suffix = "aot" if java.major >= _AOT_SINCE else "jsa"
+    return cache_directory() / f"spark-{digest}.{suffix}"
+
+
+def _jars() -> str:
+    """Where Spark's classes are, and since when: a cache of others would not be used."""
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    return f"{jars} {jars.stat().st_mtime_ns if jars.is_dir() else 0}"
+
+
+def _use(java: Java, cache: Path) -> list[str]:
+    if java.major >= _AOT_SINCE:
+        return [f"-XX:AOTCache={cache}", "-Xlog:aot=off", "-Xlog:cds=off"]
+    return [f"-XX:SharedArchiveFile={cache}", "-Xlog:cds=off", "-Xlog:class+path=off"]
+
+
+def record_options(java: Java, output: Path) -> list[str]:
+    """What makes Java write a cache when it ends."""
+    if java.major >= _AOT_SINCE:
+        return [f"-XX:AOTCacheOutput={output}", "-Xlog:aot=off", "-Xlog:cds=off"]
+    return [f"-XX:ArchiveClassesAtExit={output}", "-Xlog:cds=off"]
+
+
+def warm_in_background(java: Java, *, quick: bool) -> subprocess.Popen[bytes] | None:
+    """Begins to make the cache, unless it is there or somebody else is at it."""
+    cache = cache_file(java, quick=quick)
+    if cache.is_file() or not claim(cache):
+        return None
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_GATEWAY", "_PYSPARK"))
+    }
+    return subprocess.Popen(
+        warming_command(cache, quick=quick, background=True),
+        env={**environment, "JAVA_HOME": str(java.home)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def warming_command(cache: Path, *, quick: bool, background: bool = False) -> list[str]:
+    flags = [flag for flag, is_set in (("--quick", quick), ("--background", background)) if is_set]
+    return [sys.executable, "-m", "tocsin.spark.warming", str(cache), *flags]
+
+
+def claim(cache: Path) -> bool:
+    """Whether it is up to us to make it. A claim that is older than any run takes was left by one that died."""
+    mark = cache.with_suffix(".claim")
+    try:
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        try:
+            if time.time() - mark.stat().st_mtime < SPARK_WARMING_SECONDS_MAX:
+                return False
+            os.utime(mark)
+        except FileNotFoundError:
+            return False
+    return True
+
+
+def give_up_claim(cache: Path) -> None:
+    cache.with_suffix(".claim").unlink(missing_ok=True)
