@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.crash.history import History, Taken, body_of
-from tests.crash.workload import KEPT, LIMIT, RING, RING_BYTES, VIEWS, consume, setup
+from tests.crash.workload import APP, KEPT, LIMIT, RING, RING_BYTES, STAGED, VIEWS, consume, setup
 from tests.message_manager.dialogue import check
 
 from tocsin.testing.clock import VirtualClock
 from tocsin.testing.disk import SimulatedDisk
 from tocsin.testing.driver import Driver
+from tocsin.testing.scripted_client import ScriptedClient
 from tocsin.testing.scripted_session import Received, ScriptedSession
 
 AFTER_EVERYTHING_SECONDS = 60.0
@@ -30,7 +31,10 @@ def verify(disk: SimulatedDisk, clock: VirtualClock, history: History, *, twice:
         return
     client = driver.connect("me", resume=history.client)
     session = client.session(history.session.number, history.session)
+    for stage in history.stages:
+        client.request("stage.open", destination=stage["destination"], stage=stage["stage"])
     _send_again(session, history)
+    _commit_again(client, history)
     driver.advance(AFTER_EVERYTHING_SECONDS)
     check(driver.manager)
     buried = _drain(session, "queue:_DMQ") if history.lines else []
@@ -54,6 +58,19 @@ def _send_again(session: ScriptedSession, history: History) -> None:
                 producer.resend(block)
         assert not producer.refused, f"{name}: {producer.refused[:1]}"
         assert producer.confirmed == len(line.bodies), f"{name}: not all could be sent again"
+
+
+def _commit_again(client: ScriptedClient, history: History) -> None:
+    """Nobody knows whether the last epoch was committed; those before it were."""
+    if history.epoch < 0:
+        return
+    last = client.request("stage.last", app=APP, destinations=[STAGED])["epoch"]
+    before = history.epoch - 3 if history.epoch else -1
+    assert last in (before, history.epoch), f"epoch {last} was the last, and {history.epoch} is under way"
+    done = client.request("stage.commit", app=APP, epoch=history.epoch, stages=history.stages)
+    assert done["committed"] is (last < history.epoch)
+    again = client.request("stage.commit", app=APP, epoch=history.epoch, stages=history.stages)
+    assert (again["committed"], again["epoch"]) == (False, history.epoch)
 
 
 def _drain(session: ScriptedSession, view: str) -> list[Received]:

@@ -6,6 +6,7 @@ Every message has a body of its own, so it can be followed through queues, subsc
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tocsin.testing.scripted_client import ScriptedClient
 from tocsin.testing.scripted_session import Received, ScriptedConsumer, ScriptedProducer, ScriptedSession
@@ -80,6 +81,10 @@ class History:
     session: ScriptedSession | None = None
     lines: dict[str, Line] = field(default_factory=dict)
     views: dict[str, Taken] = field(default_factory=dict)
+    epoch: int = -1
+    """The last one that was begun; all before it are committed."""
+    stages: list[dict[str, Any]] = field(default_factory=list)
+    """Of this epoch, as a commit names them."""
 
 
 def body_of(message: Received) -> str:

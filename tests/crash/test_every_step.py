@@ -19,6 +19,8 @@ from tocsin.message_manager import attachments, recovery, storing
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.producers import Producers, Verdict
 from tocsin.message_manager.settlement import settle
+from tocsin.message_manager.stages import Epochs
+from tocsin.model.errors import IllegalState
 from tocsin.testing.clock import VirtualClock
 from tocsin.testing.driver import Driver
 from tocsin.wire.frames import Outcome
@@ -167,6 +169,25 @@ def test_control_a_producer_that_is_not_remembered() -> None:
             try:
                 verify(disk.crash(KeepAll()), clock, history)
             except AssertionError:
+                caught += 1
+
+    life(watch, steps=16)
+    assert caught > 5
+
+
+def test_control_epochs_that_are_forgotten() -> None:
+    """What was committed and not answered is committed again."""
+    caught = 0
+
+    def watch(disk: WatchedDisk, clock: VirtualClock, history: History) -> None:
+        nonlocal caught
+        if disk.operations % 7:
+            return
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Epochs, "apply", lambda self, app, epoch, time: None)
+            try:
+                verify(disk.crash(KeepAll()), clock, history)
+            except (AssertionError, IllegalState):
                 caught += 1
 
     life(watch, steps=16)

@@ -16,9 +16,11 @@ from tocsin.testing.scripted_session import ScriptedConsumer, ScriptedSession
 LIMIT = 2
 RING_BYTES = 4_000
 QUEUES = ("queue:work", "queue:later", "queue:short")
+STAGED = "queue:staged"
 SUBSCRIBED = "topic:events"
 KEPT, RING = "topic:kept", "topic:ring"
-VIEWS = (*QUEUES, SUBSCRIBED)
+VIEWS = (*QUEUES, STAGED, SUBSCRIBED)
+APP = "the workload"
 
 
 def setup() -> Setup:
@@ -50,6 +52,8 @@ def begin(driver: Driver, history: History) -> None:
 def go_on(driver: Driver, history: History, steps: int, first: int = 0) -> None:
     for step in range(first, first + steps):
         _send(driver, history, step)
+        if step % 3 == 0:
+            _commit_epoch(history, step)
         for view in VIEWS:
             _settle(history.views[view])
         driver.advance(0.4)
@@ -67,6 +71,21 @@ def _send(driver: Driver, history: History, step: int) -> None:
     if step % 5 == 0:
         lines["queue:short"].send(f"short-{step}-0", f"short-{step}-1", expiry=now + 1_500)
         lines[KEPT].send(f"kept-later-{step}", due=now + 1_300)
+
+
+def _commit_epoch(history: History, step: int) -> None:
+    """Two stages of some batches, and the commit; the history knows before the server what is about to be."""
+    assert history.client is not None
+    history.epoch, history.stages = step, []
+    for part in range(2):
+        entry = {"destination": STAGED, "stage": f"{step:>14}/{part}".encode(), "messages": 0}
+        history.stages.append(entry)
+        history.client.request("stage.open", destination=STAGED, stage=entry["stage"])
+        for number in range(1 + step % 2):
+            entry["messages"] += 2
+            bodies = [f"staged-{step}-{part}-{number}-{each}" for each in "ab"]
+            history.lines[STAGED].send(*bodies, stage=entry["stage"])
+    history.client.request("stage.commit", app=APP, epoch=step, stages=history.stages)
 
 
 def _settle(taken: Taken) -> None:

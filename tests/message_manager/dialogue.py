@@ -55,6 +55,7 @@ def dump(manager: MessageManager) -> dict[str, Any]:
         "next_id": manager.directory.next_id,
         "names": (manager.directory.names.next_incarnation, manager.directory.names.entries),
         "deleted": sorted(manager.directory.deleted.items()),
+        "epochs": manager.directory.epochs.fields(),
         "destinations": {state.address.name: _destination(state) for state in manager.directory},
         "durable": sorted((str(key), state.id, view.id) for key, (state, view) in manager.directory.durable.items()),
     }
@@ -78,6 +79,7 @@ def _destination(state: DestinationState) -> dict[str, Any]:
         "views": {view.id: _view(state, view) for view in state.views.values()},
         "producers": {key: (row.last, row.epoch) for key, row in state.producers.rows.items()},
         "delayed": [(batch, batch.left_out) for batch in state.delayed.all()],
+        "stages": {identity: stage.fields() for identity, stage in state.stages.open.items()},
         "removals": sorted((removal.start, removal.end, removal.attempts) for removal in state.removals),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -15,8 +16,11 @@ from tocsin.model.batch import BatchHeader, DeliveryMode, encode_block
 from tocsin.model.destination import Kind
 from tocsin.model.errors import JournalDamaged
 from tocsin.testing.driver import Driver
+from tocsin.testing.scripted_client import ScriptedClient
+from tocsin.testing.scripted_session import ScriptedProducer
 from tocsin.wire.frames import Outcome
 
+Producers = dict[str, ScriptedProducer]
 KINDS = (Outcome.ACKNOWLEDGE, Outcome.NACK, Outcome.RELEASE)
 
 
@@ -31,6 +35,26 @@ def random_headers(random: Random, driver: Driver, numbers: list[int]) -> dict[s
     if random.random() < 0.2:
         headers["groups"] = [random.choice(("g", "h", None)) for _ in numbers]
     return headers
+
+
+def stage_something(
+    random: Random, driver: Driver, client: ScriptedClient, names: Sequence[str], producers: Producers
+) -> None:
+    """Opens a stage or two and fills them; what becomes of them is left open, too."""
+    stages: list[dict[str, object]] = []
+    for _ in range(random.randrange(1, 3)):
+        name, stage = random.choice(names), random.randbytes(16)
+        client.request("stage.open", destination=name, stage=stage, seconds=random.choice((2, 3_600)))
+        count = random.randrange(4)
+        for number in range(count):
+            due = now_ms(driver) + random.choice((-1_000, 5_000)) if random.random() < 0.2 else 0
+            producers[name].send(b"%d" % number * 20, stage=stage, due=due, properties={"n": [number]})
+        stages.append({"destination": name, "stage": stage, "messages": count})
+    chance = random.random()
+    if chance < 0.6:
+        client.request("stage.commit", app=random.choice("xyz"), epoch=random.randrange(60), stages=stages)
+    elif chance < 0.8:
+        client.request("stage.drop", stages=stages)
 
 
 def busy_life(driver: Driver, seed: int, steps: int, snapshots: bool) -> None:
@@ -65,6 +89,8 @@ def busy_life(driver: Driver, seed: int, steps: int, snapshots: bool) -> None:
                 consumer.settle(random.choice(KINDS), picked, random.choice((None, 0, 5_000)), "")
         if random.random() < 0.2:
             driver.advance(random.random() * 4)
+        if random.random() < 0.15:
+            stage_something(random, driver, client, names, producers)
         if random.random() < 0.03:
             client.request("destination.purge", destination=random.choice(names))
         if snapshots and step % 20 == 7:
@@ -143,6 +169,7 @@ def test_nothing_stays_alive_in_the_journal_that_nobody_needs() -> None:
     for state in driver.manager.directory:
         rows = zip(state.log.lsns, state.log.needed, strict=True)
         needed += sum(1 for _, need in rows if need or state.options.retained) + len(state.delayed.all())
+        needed += len(list(state.stages.lsns()))
     assert kept == needed
 
 

@@ -16,6 +16,7 @@ from tocsin.journal.writer import ActiveSegment
 from tocsin.message_manager import dispatch
 from tocsin.message_manager.producers import Producers, Verdict
 from tocsin.message_manager.sessions import Sessions
+from tocsin.message_manager.stages import Epochs
 from tocsin.model.errors import StorageFailed
 from tocsin.testing.clusters.run import run_cluster
 from tocsin.testing.clusters.world import ClusterShape
@@ -74,10 +75,15 @@ def sync_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ActiveSegment, "write", careless)
 
 
+def epochs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Epochs, "last", lambda self, app: -1)
+
+
 MUTANTS = [
     pytest.param(never_a_duplicate, ClusterShape(2, 1), ("crash_primary", "sever"), ("I8",), id="D1 deduplication"),
     pytest.param(any_epoch_of_a_session, ClusterShape(2, 3), ("cut_line",), ("I1", "I10"), id="D2 session epochs"),
     pytest.param(no_suspicion, ClusterShape(2, 1), ("blackout",), ("I9",), id="D3 delivery reserve"),
+    pytest.param(epochs_are_forgotten, ClusterShape(2, 1, staging=True), ("sever",), ("I8",), id="epochs of stages"),
     pytest.param(everything_looks_torn, ClusterShape(3, 0), ("rot",), ("I6", "I1"), id="S2 torn or damaged"),
     pytest.param(sync_again, ClusterShape(2, 1), ("fail_disk", "crash"), ("I6", "I1"), id="S3 failed sync"),
 ]

@@ -11,13 +11,14 @@ from collections.abc import Callable
 import pytest
 from tests.simulation.conftest import TALLY
 
-from tocsin.testing.clusters.run import FAULTS_MIN, OPERATIONS_MIN, SHAPES, run_cluster
+from tocsin.testing.clusters.run import FAULTS_MIN, OPERATIONS_MIN, SHAPES, STAGING_SHAPES, run_cluster
 from tocsin.testing.clusters.tally import ClusterTally
 from tocsin.testing.clusters.world import ClusterShape
 from tocsin.testing.simulation.register_checks import Violation
 
 SEEDS_PER_PIECE = 28
 PIECES = 12
+SEEDS_OF_STAGES = 40
 
 
 @pytest.mark.timeout(600)
@@ -41,6 +42,16 @@ def test_every_invariant_holds(shape: ClusterShape, piece: int, record_property:
     assert tally.in_sync_changes or shape.members == 1
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("shape", STAGING_SHAPES, ids=str)
+def test_epochs_are_seen_wholly_and_once(shape: ClusterShape) -> None:
+    for seed in range(SEEDS_OF_STAGES):
+        try:
+            run_cluster(seed, shape)
+        except Violation as violation:
+            pytest.fail(f"seed {seed}, shape {shape}: {violation}", pytrace=False)
+
+
 def test_the_same_seed_gives_the_same_events() -> None:
     assert run_cluster(3, ClusterShape(2, 1)) == run_cluster(3, ClusterShape(2, 1))
     assert run_cluster(3, ClusterShape(2, 1)).trace != run_cluster(4, ClusterShape(2, 1)).trace
@@ -55,4 +66,4 @@ def test_the_same_events_in_another_process() -> None:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=100)
         outputs.add(tuple(line for line in done.stdout.splitlines() if line.startswith("trace")))
     assert len(outputs) == 1
-    assert len(outputs.pop()) == len(SHAPES)
+    assert len(outputs.pop()) == len(SHAPES + STAGING_SHAPES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl as ssl_module
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from types import TracebackType
 from typing import Any
@@ -13,6 +13,7 @@ from tocsin.client.admin import DestinationInfo, Metadata, destination_options, 
 from tocsin.client.headers import as_destination
 from tocsin.client.opening import make_settings, tls_context
 from tocsin.client.settings import Settings, check_client_id
+from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps
 from tocsin.client.sync_line import Line
 from tocsin.client.sync_session import Session
 from tocsin.model.bodies import Serializers
@@ -119,6 +120,11 @@ class Connection:
         return metadata(self._line.core)
 
     @property
+    def max_message_bytes(self) -> int:
+        """The largest body that the server takes."""
+        return self._line.core.max_message_bytes
+
+    @property
     def is_closed(self) -> bool:
         return self._closed
 
@@ -210,6 +216,25 @@ class Connection:
         """Sends messages of _DMQ, given as ranges of offsets, back to where they came from."""
         reply = self._request("dead.resend", {"offsets": [number for pair in offsets for number in pair]})
         return int(reply.get("messages", 0))
+
+    # Stages.
+
+    def commit_stages(self, app: str, epoch: int, receipts: Iterable[StageReceipt]) -> bool:
+        """Publishes all messages of these stages, once: False when this epoch of the application, or a later one, was
+        committed before. Then nothing is published, and the stages are dropped.
+        """
+        self._used = True
+        return self._line.run(commit_steps(self._line.core, app, epoch, receipts))
+
+    def drop_stages(self, receipts: Iterable[StageReceipt]) -> int:
+        """Drops stages that are still there, and says how many. What was committed stays."""
+        self._used = True
+        return self._line.run(drop_steps(self._line.core, receipts))
+
+    def last_epoch(self, app: str, destinations: Iterable[Destination | str]) -> int:
+        """The last epoch that an application has committed wherever these destinations are; -1 for none."""
+        self._used = True
+        return self._line.run(last_steps(self._line.core, app, destinations))
 
     def cluster_status(self) -> dict[str, Any]:
         """What the server that this connection ends at knows of its cluster: groups, who leads, who is in sync."""

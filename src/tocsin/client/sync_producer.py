@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from tocsin.client.batching import Batch
 from tocsin.client.producing import Completion, Defaults, ProducerBase, SendHandle, SendOptions
+from tocsin.client.staging import ColumnsBatch, StagedColumns, check_content
 from tocsin.client.sync_line import Line
 from tocsin.model.destination import Destination
 from tocsin.model.errors import IllegalState, TimedOut
+from tocsin.model.identity import NO_ID
 
 if TYPE_CHECKING:
     from tocsin.client.sync_session import Session
@@ -104,6 +106,16 @@ class Producer(ProducerBase):
     ) -> int:
         """Sends all bodies or messages of an iterable, and returns how many when all are confirmed."""
         return self._line.run(self._send_many_steps(bodies, destination, options), timeout)
+
+    def send_columns(self, content: StagedColumns, destination: Destination | None = None) -> SyncSendHandle:
+        """Puts a whole block of messages on its way, given as columns; waits only while the producer is held back.
+
+        The handle waits for the confirmation of all of them, and stands for the last.
+        """
+        check_content(content, self._core.max_message_bytes)
+        batch = ColumnsBatch(content, NO_ID, self._port.wall_ms())
+        self._line.run(self._send_batch_steps(batch, destination))
+        return SyncSendHandle(batch, batch.count - 1, None, self._line)
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until everything that was sent is confirmed or refused."""

@@ -14,13 +14,14 @@ from tocsin.client.headers import as_destination
 from tocsin.client.pending import Steps
 from tocsin.client.producing import SendOptions, make_defaults
 from tocsin.client.requesting import Requester
+from tocsin.client.staging import Stage, open_stage
 from tocsin.client.sync_consumer import Browser, Consumer
 from tocsin.client.sync_producer import Producer
 from tocsin.client.sync_worker import SessionWorker
 from tocsin.client.temporary import TemporaryDestination
 from tocsin.model.destination import Destination, Kind, check_name
 from tocsin.model.errors import IllegalState, TimedOut
-from tocsin.model.limits import PREFETCH_DEFAULT
+from tocsin.model.limits import PREFETCH_DEFAULT, STAGE_SECONDS_DEFAULT
 from tocsin.model.message import Message
 
 if TYPE_CHECKING:
@@ -93,6 +94,13 @@ class Session:
         producer = Producer(self, where, defaults)
         self._line.run(producer._open_steps())
         return producer
+
+    def stage(self, destination: Destination | str, *, seconds: float = STAGE_SECONDS_DEFAULT) -> Stage:
+        """Opens a stage of a destination, which exists afterwards: what is appended to it is seen when it is committed.
+
+        A stage that gets nothing for so many seconds, and is not committed, is dropped.
+        """
+        return open_stage(self._state, self._line, as_destination(destination), seconds)
 
     def request(
         self,

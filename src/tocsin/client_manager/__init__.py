@@ -11,6 +11,7 @@ login        who may connect, and the proof that a returning client is the same 
 session      producers and consumers of one session, and their credit
 publishing   blocks in: the one full check at the edge; confirmations out
 requests     what a client may ask for
+stage_requests  the same about stages
 access       authorize(principal, action, resource)
 
 In a cluster, between the machine and the groups:
@@ -22,6 +23,7 @@ tracking              what must be said again: open producers and consumers, and
 pending               requests without an answer
 placement             which group has a destination: names, slots, and where new ones go
 destination_requests  requests about one destination, wherever it is
+stage_routing         stages of several groups: opened, committed and dropped as one
 subscription_names    subscriptions whose name may be in use in another group
 dead_letters          one dead message queue out of those of all groups
 merging               one answer out of those of all groups

@@ -13,6 +13,7 @@ from tocsin.model.destination import DEAD_MESSAGES, Destination, Kind, parse_des
 from tocsin.model.errors import IllegalState, StaleName, TocsinError
 from tocsin.model.limits import NAME_RETRIES_MAX
 
+_CREATING = frozenset({"destination.create", "stage.open"})
 Placeable = OpenProducer | OpenConsumer | Administer
 Placed = Callable[[int, Placeable], bool]
 """Told the group that a command is about to go to; False: nobody wants it any more."""
@@ -53,7 +54,7 @@ class DestinationRequests:
         except TocsinError as error:
             self._answer(Failed(command.request, error))
             return
-        creates = command.operation == "destination.create"
+        creates = command.operation in _CREATING
         self.start(command, address, creates, lambda group, placed: True, self._answer)
 
     def _locate(self, attempt: _Attempt) -> None:

@@ -12,8 +12,8 @@ from tocsin.model.limits import PAGE_ITEMS_MAX
 Replies = list[Answer | Failed]
 
 _COUNTS = (
-    "messages", "bytes", "delayed", "consumers", "in_flight", "published", "delivered", "acknowledged", "expired",
-    "dead",
+    "messages", "bytes", "delayed", "staged", "consumers", "in_flight", "published", "delivered", "acknowledged",
+    "expired", "dead",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tocsin.client_manager.access import Action, authorize
 from tocsin.client_manager.connection import ConnectionState
+from tocsin.client_manager.stage_requests import STAGE_REQUESTS, destinations_of
 from tocsin.cluster.commands import Administer, OpenConsumer
 from tocsin.model.destination import TEMPORARY_PREFIX, Destination, kind_of, parse_destination
 from tocsin.model.errors import InvalidDestination, ProtocolError
@@ -26,6 +27,7 @@ ADMINISTRATION = {
     "offset.at": Action.BROWSE,
     "subscription.delete": Action.CONSUME,
     "dead.resend": Action.ADMINISTER,
+    **dict.fromkeys(STAGE_REQUESTS, Action.PUBLISH),
 }
 
 
@@ -128,6 +130,8 @@ def administration_fields(operation: str, fields: dict[str, Any]) -> dict[str, A
 
 def administer(request: int, connection: ConnectionState, operation: str, fields: dict[str, Any]) -> Administer:
     action = ADMINISTRATION[operation]
+    if operation in STAGE_REQUESTS:
+        return _administer_stages(request, connection, operation, fields)
     known = administration_fields(operation, fields)
     if "destination" in known:
         name = address(known).name
@@ -135,6 +139,13 @@ def administer(request: int, connection: ConnectionState, operation: str, fields
             authorize(connection.principal, action, name)
     known["client_id"] = connection.client_id
     known["connection"] = connection.identity
+    return Administer(request, operation, known)
+
+
+def _administer_stages(request: int, connection: ConnectionState, operation: str, fields: dict[str, Any]) -> Administer:
+    known = STAGE_REQUESTS[operation](fields)
+    for name in destinations_of(known):
+        authorize(connection.principal, ADMINISTRATION[operation], name)
     return Administer(request, operation, known)
 
 

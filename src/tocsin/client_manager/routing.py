@@ -13,6 +13,7 @@ from tocsin.client_manager.group_link import GroupLink
 from tocsin.client_manager.merging import MERGES, merge_ended
 from tocsin.client_manager.pending import Done, Gathering, Pending, numbered
 from tocsin.client_manager.placement import Places
+from tocsin.client_manager.stage_routing import StageRouting
 from tocsin.client_manager.subscription_names import SubscriptionNames
 from tocsin.client_manager.tracking import Book, TrackedConsumer, TrackedProducer
 from tocsin.cluster.commands import (
@@ -76,6 +77,7 @@ class Router:
         self._pending = Pending(self._send)
         self.places = Places(slots, self._groups, self.ask)
         self._subscriptions = SubscriptionNames(self._groups, self.ask)
+        self._stages = StageRouting(self.places, self.ask, self._answer)
         self._destinations = DestinationRequests(self.places, self._pending, self.ask, self._answer)
 
     def _send(self, group: int, command: Command) -> bool:
@@ -244,6 +246,8 @@ class Router:
             self._subscriptions.delete(command, self._answer)
         elif operation in MERGES:
             self._everywhere(self._groups, command, partial(MERGES[operation], command))
+        elif self._stages.knows(operation):
+            self._stages.start(command)
         elif operation == "connection.keep":
             # Not waited for: every new link begins with it.
             for group in self._groups:

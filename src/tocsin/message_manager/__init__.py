@@ -17,6 +17,9 @@ subscribing     which view a consumer attaches to
 storing         publishing, and everything else that puts a batch into a destination
 producers       deduplication by (producer, sequence)
 delay           batches that are not due yet
+stages          batches that nobody sees before their stage is committed
+staging         stages are opened, committed, dropped
+services        requests that are about no destination's own flow of control
 dispatch        which consumer with credit gets what
 filtering       selectors, groups and expiry: the reasons to look inside a batch
 grouping        message groups: one consumer for each

@@ -296,6 +296,7 @@ def _summary(state: DestinationState) -> Fields:
     return {
         "destination": str(state.address), "name": state.address.name, "kind": state.address.kind.word,
         "messages": state.backlog(), "bytes": state.log.live_bytes, "delayed": state.delayed.messages,
+        "staged": state.stages.messages,
         "consumers": consumers,
         "in_flight": sum(view.locks.messages() for view in state.views.values()),
         "published": counters.published, "delivered": counters.delivered,

@@ -19,6 +19,12 @@ class DelayedBatch:
     flags: int
     left_out: tuple[int, ...] = field(default=(), compare=False)
     """Views that do not get it because it is their own (J82): decided when it was sent."""
+    committed_lsn: int = field(default=0, compare=False)
+    """Of the record that committed its stage, for a batch that was staged: that is when it was sent."""
+
+    @property
+    def sent_lsn(self) -> int:
+        return self.committed_lsn or self.lsn
 
 
 class Delayed:

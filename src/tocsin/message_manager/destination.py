@@ -18,6 +18,7 @@ from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.log import UNFILTERED, VOLATILE, DestinationLog, row_flags
 from tocsin.message_manager.producers import Producers
 from tocsin.message_manager.selector import compile_selector
+from tocsin.message_manager.stages import Stage, Stages
 from tocsin.message_manager.view import QUEUE_VIEW, Subscription, View
 from tocsin.model.batch import FLAG_GROUPS, Block
 from tocsin.model.destination import Destination, Kind
@@ -73,6 +74,10 @@ class Counters:
     dead: int = 0
 
 
+_WITH_UNFILTERED = bytes(flags | UNFILTERED for flags in range(256))
+"""Row flags by row flags, to change many at once."""
+
+
 class DestinationState:
     __slots__ = (
         "address",
@@ -93,6 +98,7 @@ class DestinationState:
         "reading",
         "recovered_end",
         "removals",
+        "stages",
         "stream_end",
         "turn",
         "views",
@@ -123,6 +129,7 @@ class DestinationState:
             self.views[QUEUE_VIEW] = View(QUEUE_VIEW, 0, None)
         self.producers = Producers()
         self.delayed = Delayed()
+        self.stages = Stages()
         self.readers: list[Consumer] = []
         self.inbox: deque[tuple[str, Any]] = deque()
         # Messages before this offset were there when the server came up.
@@ -171,8 +178,52 @@ class DestinationState:
         flags = batch.flags | UNFILTERED
         first = self._add_row(batch.lsn, batch.count, batch.size, batch.priority, append_time, batch.expiry, flags)
         for view in self.views.values():
-            if view.born > batch.lsn or view.id in batch.left_out:
+            if view.born > batch.sent_lsn or view.id in batch.left_out:
                 self.apply_finish(view, first, self.log.next_offset, None)
+
+    def apply_staged(self, lsn: int, block: Block, append_time: int, seen: float, left_out: tuple[int, ...]) -> None:
+        """A PUBLISH record of a batch that goes into a stage, which is open."""
+        self.producers.stored(block, seen, lsn)
+        self.lsn = lsn
+        self.stages.open[block.stage].add(lsn, block, append_time, left_out)
+
+    def apply_commit(self, stage: Stage, lsn: int, append_time: int, ledger: Ledger | None) -> None:
+        """All batches of a stage that was taken out get their offsets; those that are not due yet are delayed.
+
+        As with a delayed batch, selectors of subscriptions are asked later. Whoever subscribed before the commit gets
+        it: that is when it was sent.
+        """
+        self.lsn = lsn
+        for batch in stage.take_later(append_time, lsn):
+            self.delayed.add(batch)
+        log, row = self.log, self.log.end
+        flags = stage.flags.translate(_WITH_UNFILTERED)
+        log.extend(
+            stage.lsns, stage.counts, stage.sizes, stage.priorities, append_time, stage.expiries, flags,
+            len(self.views),
+        )  # fmt: skip
+        if any(stage.expiries):
+            for index, expiry in enumerate(stage.expiries):
+                if expiry:
+                    heapq.heappush(self.expiring, (expiry, row + index))
+        for view in self.views.values():
+            view.idle = False
+        self._leave_out_staged(stage, row, ledger)
+        if not self.views and not self.options.retained:
+            log.live_bytes -= sum(stage.sizes)
+            if ledger is not None:
+                for each in stage.lsns:
+                    ledger.release(each)
+            self.trim()
+
+    def _leave_out_staged(self, stage: Stage, row: int, ledger: Ledger | None) -> None:
+        if not stage.left_out:
+            return
+        # Noted before: finishing trims rows, and with them their numbers.
+        spans = [(stage.left_out.get(lsn, ()), self.log.span(row + index)) for index, lsn in enumerate(stage.lsns)]
+        for views, (first, end) in spans:
+            for view in [self.views[each] for each in views if each in self.views]:
+                self.apply_finish(view, first, end, ledger)
 
     def _add_row(
         self, lsn: int, count: int, size: int, priority: int, append_time: int, expiry: int, flags: int

@@ -10,6 +10,7 @@ from tocsin.message_manager.destination import DestinationState, Options
 from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.names import Names
 from tocsin.message_manager.records import RecordKind, write_map
+from tocsin.message_manager.stages import Epochs
 from tocsin.message_manager.view import View
 from tocsin.model.destination import DEAD_MESSAGES, Destination, Kind
 from tocsin.model.errors import InvalidDestination, ResourceExhausted, StaleName
@@ -20,7 +21,7 @@ SubscriptionKey = tuple[str | None, str]
 
 
 class Directory:
-    __slots__ = ("_by_name", "_names", "by_id", "defaults", "deleted", "durable", "lsn", "names", "next_id")
+    __slots__ = ("_by_name", "_names", "by_id", "defaults", "deleted", "durable", "epochs", "lsn", "names", "next_id")
 
     def __init__(self, defaults: Options) -> None:
         self.defaults = defaults
@@ -34,12 +35,17 @@ class Directory:
         self.deleted: dict[str, int] = {}
         # The group's part of the directory of names, which is about destinations of all groups.
         self.names = Names()
+        # What applications have committed in this group.
+        self.epochs = Epochs()
 
     def __iter__(self) -> Iterator[DestinationState]:
         return iter(list(self.by_id.values()))
 
     def has(self, name: str) -> bool:
         return name in self._by_name
+
+    def named(self, name: str) -> DestinationState | None:
+        return self._by_name.get(name)
 
     def find(self, address: Destination) -> DestinationState:
         """The destination, which must exist and be of that kind."""
@@ -128,6 +134,8 @@ class Directory:
                     ledger.release(lsn_of_row)
             for batch in state.delayed.clear():
                 ledger.release(batch.lsn)
+            for staged in state.stages.lsns():
+                ledger.release(staged)
             if state.options.retained:
                 ledger.drop_stream(DropStream(state.id, None), lsn)
 

@@ -36,10 +36,10 @@ from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.dispatch import Step, dispatch
 from tocsin.message_manager.leaving import Leave, Leaving
 from tocsin.message_manager.ledger import DropStream, Ledger, ReadBlocks, Records
-from tocsin.message_manager.names import NameService
 from tocsin.message_manager.records import RecordKind, stored_block, write_reserve
 from tocsin.message_manager.refusing import refusal
 from tocsin.message_manager.removals import process_removals
+from tocsin.message_manager.services import Services
 from tocsin.message_manager.sessions import Sessions, same_manager
 from tocsin.message_manager.storing import committed, publish, release_due
 from tocsin.message_manager.timers import next_wake, on_time
@@ -80,9 +80,9 @@ class MessageManager:
         self.ledger = Ledger(journal, settings.cache_bytes)
         self.directory = Directory(settings.defaults)
         self._administration = Administration(self.directory, self.ledger, self._empty_inbox, settings.most_copies)
-        self._names = NameService(self.directory.names, self.ledger)
         self.attachments = Attachments(self.directory, self.ledger, settings.lease)
         self.sessions = Sessions()
+        self._services = Services(self.directory, self.sessions, self.ledger, self._changed)
         self._leaving = Leaving(self.sessions, self.attachments, self.directory, self.ledger, self._enqueue)
         # Until then nothing is delivered, or None.
         self._held_until: float | None = None
@@ -269,7 +269,7 @@ class MessageManager:
 
     def take_name_changes(self) -> list[str]:
         """Names whose entry has changed: client managers that remember it must be told."""
-        changed, self._names.changed = self._names.changed, []
+        changed, self._services.names.changed = self._services.names.changed, []
         return changed
 
     # ---- routing
@@ -323,19 +323,14 @@ class MessageManager:
 
     def _route_request(self, origin: str, command: Administer) -> None:
         operation, fields = command.operation, command.fields
-        if self._names.knows(operation):
-            found, lsn = self._names.run(operation, fields)
-            self.ledger.reply(origin, Answer(command.request, found), lsn)
-            return
-        if self.sessions.knows(operation):
-            self.ledger.reply(origin, Answer(command.request, self.sessions.run(origin, operation, fields)))
-            return
         incarnation = fields.get("incarnation")
         if incarnation and isinstance(incarnation, int) and "destination" in fields:
             name = parse_destination(str(fields["destination"])).name
             # To delete what is deleted is done already.
             if operation != "destination.delete" or self.directory.has(name):
                 self._make_way(name, incarnation)
+        if self._services.answer(origin, command):
+            return
         state = self._administration.concerns(operation, fields)
         if state is not None:
             self._enqueue(state, origin, command)
@@ -493,6 +488,11 @@ class MessageManager:
         if process_removals(state, dead, find, self.ledger):
             for target in targets:
                 self._agenda.add_when_durable(self.ledger.last_lsn(), target)
+
+    def _changed(self, state: DestinationState) -> None:
+        """Somebody else's request has changed a destination."""
+        self._agenda.add_when_durable(self.ledger.last_lsn(), state.id)
+        self._schedule(state)
 
     def _schedule(self, state: DestinationState) -> None:
         wake = next_wake(state, self.ledger)

@@ -15,13 +15,16 @@
     NAME         map            a name is given to a destination of some group
     UNNAME       map            it is free again
     ADOPT        map            a destination from before the directory of names has got its incarnation
+    STAGE        map            a stage of a destination is open
+    COMMIT       map            an epoch of an application is committed: its stages get their offsets, all in one step
+    UNSTAGE      map            stages of a destination are gone
 
     stored block
         0   4  destination
         4   4  block at      position of the block in the record
-        8   8  first offset  DELAYED (all bits set) while it has none
+        8   8  first offset  while it has none: DELAYED (all bits set), or STAGED (all but the lowest)
        16   8  append time   ms since 1970
-       24   .  MOVE: the source as ranges. PUBLISH of a delayed batch: views that leave it out, u32 each
+       24   .  MOVE: the source as ranges. PUBLISH of a delayed or staged batch: views that leave it out, u32 each
         .   .  block
 
     ranges
@@ -54,6 +57,7 @@ from tocsin.model.ranges import Range
 from tocsin.model.values import Bytes, decode_map, encode_value
 
 DELAYED = (1 << 64) - 1
+STAGED = (1 << 64) - 2
 _RANGES_MAX = 4096
 """Of one record: a consumer that settles with gaps must not write one of many megabytes."""
 _STORED = struct.Struct("<IIQq")
@@ -78,6 +82,9 @@ class RecordKind(IntEnum):
     NAME = 13
     UNNAME = 14
     ADOPT = 15
+    STAGE = 20
+    COMMIT = 21
+    UNSTAGE = 22
 
 
 @dataclass(slots=True)

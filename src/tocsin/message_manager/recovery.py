@@ -18,8 +18,10 @@ from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.records import (
     DELAYED,
+    STAGED,
     RangesRecord,
     RecordKind,
+    StoredBlock,
     read_due,
     read_left_out,
     read_map,
@@ -28,6 +30,7 @@ from tocsin.message_manager.records import (
     read_stored,
 )  # fmt: skip
 from tocsin.message_manager.snapshots import DESTINATION, DIRECTORY, load_destination, load_directory
+from tocsin.message_manager.staging import apply_commit, apply_stage, apply_unstage
 from tocsin.message_manager.subscribing import apply_subscribe, apply_unsubscribe
 from tocsin.message_manager.view import Returned, View
 from tocsin.model.batch import Block
@@ -61,6 +64,9 @@ class Recovery:
             RecordKind.NAME: self._name,
             RecordKind.UNNAME: self._unname,
             RecordKind.ADOPT: self._adopt,
+            RecordKind.STAGE: self._stage,
+            RecordKind.COMMIT: self._commit,
+            RecordKind.UNSTAGE: self._unstage,
         }
 
     def load(self, snapshot: Snapshot) -> None:
@@ -95,6 +101,7 @@ class Recovery:
                 if log.firsts[index] >= state.stream_end if retained else log.needed[index]:
                     live.append(lsn)
             live.extend(batch.lsn for batch in state.delayed.all())
+            live.extend(state.stages.lsns())
         return live
 
     def show_all(self) -> None:
@@ -153,6 +160,9 @@ class Recovery:
         state = self._young(stored.destination, lsn)
         if state is not None:
             block = Block(stored.block)
+            if stored.first_offset == STAGED:
+                self._publish_staged(state, lsn, block, stored)
+                return
             delayed = stored.first_offset == DELAYED
             if not delayed:
                 _check_offset(state, stored.first_offset, lsn)
@@ -161,6 +171,47 @@ class Recovery:
                 self.ledger.keep(lsn, block)
                 if not delayed:
                     self._release_unneeded(state, lsn, stored.first_offset)
+
+    def _publish_staged(self, state: DestinationState, lsn: int, block: Block, stored: StoredBlock) -> None:
+        if block.stage not in state.stages.open:
+            raise JournalDamaged(f"Record {lsn} is about a stage of {state.address} that is not there.")
+        state.apply_staged(lsn, block, stored.append_time, self.now, read_left_out(stored))
+        if self.ledger is not None:
+            self.ledger.keep(lsn, block)
+
+    def _stage(self, lsn: int, payload: Bytes) -> None:
+        fields = read_map(payload)
+        state = self._young(fields["destination"], lsn)
+        if state is not None:
+            apply_stage(state, fields, lsn)
+
+    def _commit(self, lsn: int, payload: Bytes) -> None:
+        """The epoch is the directory's, the stages are those of destinations: each may have the record already."""
+        fields = read_map(payload)
+        if lsn > self._directory.lsn:
+            self._directory.lsn = lsn
+            self._directory.epochs.apply(fields["app"], fields["epoch"], fields["time"])
+        for part in fields["parts"]:
+            state = self._young(part["destination"], lsn)
+            if state is not None:
+                first, row = part["first"], state.log.end
+                _check_offset(state, first, lsn)
+                apply_commit(state, part, lsn, self.ledger)
+                if state.options.retained and first < state.stream_end:
+                    for each in range(row, state.log.end):
+                        self._release_moved(state, each)
+
+    def _release_moved(self, state: DestinationState, row: int) -> None:
+        """A row may be one whose block is in a file of the topic already."""
+        log = state.log
+        if self.ledger is not None and log.span(row)[0] < state.stream_end:
+            self.ledger.release(log.lsns[row - log.base])
+
+    def _unstage(self, lsn: int, payload: Bytes) -> None:
+        fields = read_map(payload)
+        state = self._young(fields["destination"], lsn)
+        if state is not None:
+            apply_unstage(state, fields, lsn, self.ledger)
 
     def _due(self, lsn: int, payload: Bytes) -> None:
         destination, sent, first_offset, append_time = read_due(payload)

@@ -16,6 +16,7 @@ from tocsin.message_manager.destination import DestinationState, Options
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.producers import ProducerRow
 from tocsin.message_manager.selector import compile_selector
+from tocsin.message_manager.stages import Stage
 from tocsin.message_manager.view import QUEUE_VIEW, Returned, Subscription, View
 from tocsin.model.destination import Destination, Kind
 from tocsin.model.identity import Lsn
@@ -32,7 +33,10 @@ _DELAYED_NUMBERS = 7
 
 
 def directory_section(directory: Directory, lsn: int) -> Section:
-    fields = {"next_id": directory.next_id, "names": directory.names.fields(), "deleted": directory.deleted}
+    fields = {
+        "next_id": directory.next_id, "names": directory.names.fields(), "deleted": directory.deleted,
+        "epochs": directory.epochs.fields(),
+    }  # fmt: skip
     return Section(DIRECTORY, Lsn(lsn), encode_value(fields, SNAPSHOT_ITEMS_MAX))
 
 
@@ -49,6 +53,8 @@ def destination_section(state: DestinationState, lsn: int) -> Section:
         "options": state.options.fields(), "next_view": state.next_view,
         "rows": rows, "views": [_view_fields(state, view) for view in state.views.values() if view.durable],
         "producers": _producer_fields(state), "delayed": _delayed_bytes(state), "left_out": _left_out(state),
+        "committed": [[batch.lsn, batch.committed_lsn] for batch in state.delayed.all() if batch.committed_lsn],
+        "stages": [{"id": identity, **stage.fields()} for identity, stage in state.stages.open.items()],
     }  # fmt: skip
     return Section(f"{DESTINATION}{state.id}", Lsn(lsn), encode_value(fields, SNAPSHOT_ITEMS_MAX))
 
@@ -131,7 +137,7 @@ class NeededBlocks:
     firsts: array[int]
     """First offset of each, in the order of `lsns`."""
     delayed: array[int]
-    """LSNs of batches that have no offset yet."""
+    """LSNs of batches that have no offset yet: delayed or staged."""
 
 
 def needed_blocks(section: Section) -> NeededBlocks | None:
@@ -143,6 +149,8 @@ def needed_blocks(section: Section) -> NeededBlocks | None:
     kept = [bool(retained or needed) for needed in _array("I", rows["needed"])]
     lsns, firsts = (array("Q", compress(_array("Q", rows[name]), kept)) for name in ("lsns", "firsts"))
     delayed = _array("Q", fields["delayed"])[1::_DELAYED_NUMBERS]
+    for stage in fields.get("stages", ()):
+        delayed.frombytes(stage["lsns"])
     return NeededBlocks(fields["id"], retained, rows["next_offset"], lsns, firsts, delayed)
 
 
@@ -156,6 +164,7 @@ def load_directory(directory: Directory, section: Section) -> None:
     # A snapshot of a former release has neither names nor incarnations.
     directory.names.load(fields.get("names", directory.names.fields()))
     directory.deleted = fields.get("deleted", {})
+    directory.epochs.load(fields.get("epochs", []))
 
 
 def load_destination(directory: Directory, section: Section, now: float) -> DestinationState:
@@ -178,9 +187,14 @@ def load_destination(directory: Directory, section: Section, now: float) -> Dest
         state.producers.rows[ids[16 * index : 16 * index + 16]] = ProducerRow(last, epoch, now, 0)
     delayed = _numbers(fields["delayed"])
     left_out = {lsn: tuple(views) for lsn, *views in fields["left_out"]}
+    # A snapshot of a former release knows no stages.
+    committed = dict(fields.get("committed", ()))
     for index in range(0, len(delayed), _DELAYED_NUMBERS):
         due, lsn, count, size, priority, expiry, flags = delayed[index : index + _DELAYED_NUMBERS]
-        state.delayed.add(DelayedBatch(due, lsn, count, size, priority, expiry, flags, left_out.get(lsn, ())))
+        views, sent = left_out.get(lsn, ()), committed.get(lsn, 0)
+        state.delayed.add(DelayedBatch(due, lsn, count, size, priority, expiry, flags, views, sent))
+    for each in fields.get("stages", ()):
+        state.stages.begin(each["id"], Stage.load(each))
     directory.adopt(state)
     return state
 

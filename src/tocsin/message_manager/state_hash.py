@@ -36,6 +36,8 @@ def describe_directory(directory: Directory) -> dict[str, Any]:
     return {
         "next_id": directory.next_id, "durable": subscriptions, "names": names,
         "next_incarnation": directory.names.next_incarnation, "deleted": sorted(directory.deleted.items()),
+        # Their order says who is forgotten first.
+        "epochs": directory.epochs.fields(),
     }  # fmt: skip
 
 
@@ -50,6 +52,7 @@ def describe_destination(state: DestinationState) -> dict[str, Any]:
         # Their order says who gives way when there are too many.
         "producers": [(key, row.last, row.epoch) for key, row in state.producers.rows.items()],
         "delayed": [(batch, batch.left_out) for batch in state.delayed.all()],
+        "stages": [(identity, stage.fields()) for identity, stage in sorted(state.stages.open.items())],
     }  # fmt: skip
 
 

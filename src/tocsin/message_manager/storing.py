@@ -8,6 +8,7 @@ from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.producers import Verdict
 from tocsin.message_manager.records import (
     DELAYED,
+    STAGED,
     RecordKind,
     ranges_per_record,
     write_due,
@@ -18,6 +19,7 @@ from tocsin.message_manager.records import (
 from tocsin.message_manager.view import View
 from tocsin.model.batch import Block, DeliveryMode
 from tocsin.model.errors import IllegalState, ProducerExpired, StorageDegraded, StorageFull, TocsinError
+from tocsin.model.identity import NO_ID
 from tocsin.model.limits import DELIVERY_RESERVE_MESSAGES
 from tocsin.model.ranges import Range, RangeSet
 
@@ -27,7 +29,8 @@ def publish(state: DestinationState, origin: str, command: Publish, ledger: Ledg
     block = command.block
     last = block.first_sequence + block.count - 1
     verdict = state.producers.judge(block)
-    if verdict is Verdict.NEW and not ledger.journal.full and state.options.min_copies <= ledger.possible_copies:
+    takes = not ledger.journal.full and state.options.min_copies <= ledger.possible_copies
+    if verdict is Verdict.NEW and takes and (block.stage == NO_ID or _is_staged(state, block)):
         _store(state, command, ledger)
     elif verdict is not Verdict.DUPLICATE:
         error = _refusal(state, block, verdict, ledger)
@@ -57,19 +60,36 @@ def _refusal(state: DestinationState, block: Block, verdict: Verdict, ledger: Le
             f"This producer has been silent for so long that {state.address} forgot it; "
             "open a new session and send again."
         )
-    if not ledger.journal.full:
+    return lack_of_room(state, ledger) or IllegalState(
+        f"The stage is not open in {state.address}: it was committed or dropped, or its time was over; open another."
+    )
+
+
+def lack_of_room(state: DestinationState, ledger: Ledger) -> TocsinError | None:
+    """Why a destination takes no messages now."""
+    if ledger.journal.full:
+        return StorageFull(
+            f"The server's disk is full, so {state.address} takes no messages; "
+            "consume or purge messages, or free disk space."
+        )
+    if state.options.min_copies > ledger.possible_copies:
         return StorageDegraded(
             f"{state.address} wants {state.options.min_copies} copies of each message, and only "
             f"{ledger.possible_copies} can be made while other members of its group are away; send again later."
         )
-    return StorageFull(
-        f"The server's disk is full, so {state.address} takes no messages; "
-        "consume or purge messages, or free disk space."
-    )
+    return None
+
+
+def _is_staged(state: DestinationState, block: Block) -> bool:
+    """What must not survive a restart can't wait in a stage for its commit."""
+    return block.stage in state.stages.open and block.delivery_mode is DeliveryMode.PERSISTENT
 
 
 def _store(state: DestinationState, command: Publish, ledger: Ledger) -> None:
     block = command.block
+    if block.stage != NO_ID:
+        _store_staged(state, command, ledger)
+        return
     delayed = block.delivery_time > ledger.now_ms
     first = DELAYED if delayed else state.log.next_offset
     time = append_time(state, ledger)
@@ -85,6 +105,14 @@ def _store(state: DestinationState, command: Publish, ledger: Ledger) -> None:
         _leave_out_own(state, command, first, ledger)
         reserve_ahead(state, ledger)
         _after_row(state, ledger, lsn, lsn, first, block.delivery_mode is DeliveryMode.NON_PERSISTENT)
+
+
+def _store_staged(state: DestinationState, command: Publish, ledger: Ledger) -> None:
+    block, time, left_out = command.block, append_time(state, ledger), _left_out(state, command)
+    parts = write_publish(state.id, STAGED, time, block.data, left_out)
+    lsn = ledger.append(RecordKind.PUBLISH, parts, live=True)
+    ledger.keep(lsn, block)
+    state.apply_staged(lsn, block, time, ledger.now, left_out)
 
 
 def append_time(state: DestinationState, ledger: Ledger) -> int:

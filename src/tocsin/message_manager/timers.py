@@ -1,6 +1,6 @@
 """When a destination must be looked at again, and what is done then.
 
-Leases, back-offs, expiry, retention, silent producers.
+Leases, back-offs, expiry, retention, silent producers and stages.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from tocsin.message_manager.dispatch import expire_row, fetch
 from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.settlement import expire_leases
+from tocsin.message_manager.staging import expire_stages
 from tocsin.model.limits import PRODUCER_SILENCE_SECONDS
 
 _LEASE_CHECK_SECONDS = 1.0
@@ -28,6 +29,9 @@ def next_wake(state: DestinationState, ledger: Ledger) -> float | None:
     due = state.delayed.earliest_ms()
     if due is not None:
         times.append(_from_wall(due, ledger))
+    over = state.stages.earliest_ms()
+    if over is not None:
+        times.append(_from_wall(over, ledger))
     if state.expiring:
         # A moment later when it is overdue: a block is being read, or there was too much for one look.
         times.append(max(_from_wall(state.expiring[0][0], ledger), ledger.now + _AGAIN_SECONDS))
@@ -54,6 +58,7 @@ def on_time(state: DestinationState, ledger: Ledger) -> None:
     for view in state.views.values():
         view.wake(ledger.now)
     expire_leases(state, ledger)
+    expire_stages(state, ledger)
     _expire_messages(state, ledger)
     _retain(state, ledger)
     for producer_id in state.producers.silent(ledger.now)[:_FORGET_PER_CHECK]:

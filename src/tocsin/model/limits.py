@@ -135,6 +135,18 @@ SPARK_WARMING_SECONDS_MAX = 300.0
 SPARK_DRAIN_TAKES_MAX = 64
 """Takes of one queue in one trigger; what is left comes with the next."""
 
+# Stages.
+STAGES_PER_DESTINATION_MAX = 16_384
+STAGES_PER_COMMIT_MAX = 8_192
+"""That one request commits or drops; each is 16 bytes of the record that commits them."""
+STAGE_SECONDS_DEFAULT = 3_600
+STAGE_SECONDS_MAX = 7 * 24 * 3_600
+"""How long a stage may be silent before it is dropped."""
+APP_NAME_BYTES_MAX = 255
+EPOCHS_MAX = 16_384
+"""Applications whose last committed epoch a group remembers."""
+EPOCH_MEMORY_SECONDS = 30 * 24 * 3_600
+
 # Journal.
 SEGMENT_BYTES_DEFAULT = 64 * MIB
 SEGMENT_BYTES_MIN = 4 * KIB
@@ -328,6 +340,10 @@ assert CLIENT_BATCH_BYTES <= PRODUCER_WINDOW_BYTES < SEGMENT_BYTES_DEFAULT // 2
 assert PRODUCER_WINDOW_BYTES_MIN <= PRODUCER_WINDOW_BYTES <= PRODUCER_WINDOWS_BYTES_MAX
 assert PROPERTIES_MAX < CLIENT_COLUMNS_MAX < BATCH_COLUMNS_MAX
 assert DESTINATIONS_MAX <= PAGES_MAX * PAGE_ITEMS_MAX, "all destinations can be listed"
+assert 6 * STAGES_PER_COMMIT_MAX < VALUE_ITEMS_MAX, "a request names each stage by a map of up to five values"
+assert STAGES_PER_COMMIT_MAX <= STAGES_PER_DESTINATION_MAX, "what was staged can be committed"
+assert STAGE_SECONDS_DEFAULT <= STAGE_SECONDS_MAX < EPOCH_MEMORY_SECONDS, "who can still commit is still known"
+assert 4 * EPOCHS_MAX < SNAPSHOT_ITEMS_MAX
 assert PREFETCH_DEFAULT <= PREFETCH_MAX <= DELIVERY_RESERVE_MESSAGES
 assert COMMANDS_PER_TURN <= INBOX_COMMANDS_MAX
 assert SEGMENT_BYTES_MIN < SEGMENT_BYTES_DEFAULT <= SNAPSHOT_EVERY_BYTES

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from tocsin.cluster.commands import CloseProducer, CloseSession, Command, Publish
+from tocsin.cluster.commands import Administer, CloseProducer, CloseSession, Command, Publish
 from tocsin.message_manager.directory import Directory
 from tocsin.model.destination import Kind
 from tocsin.model.limits import LINK_BYTES_WAITING_MAX, LINK_MESSAGES_WAITING_MAX, TOPIC_HOLD_SECONDS
@@ -34,13 +34,16 @@ class TopicHold:
         return not self._held
 
     def keeps(self, origin: str, command: Command) -> bool:
-        """Whether the command waits here: a message to a topic, or the end of who has sent one that waits."""
+        """Whether the command waits here: messages to a topic, also staged ones, or the end of who has sent some."""
         if isinstance(command, Publish):
             state = self._directory.by_id.get(command.destination)
             if state is None or state.address.kind is not Kind.TOPIC:
                 return False
             self._sessions.add(command.session)
             self._bytes += len(command.block.data)
+        elif isinstance(command, Administer):
+            if command.operation != "stage.commit":
+                return False
         elif not isinstance(command, CloseProducer | CloseSession) or command.session not in self._sessions:
             return False
         self._held.append((origin, command))

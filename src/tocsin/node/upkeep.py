@@ -99,15 +99,17 @@ class Upkeep:
             self._workers.upkeep(lambda: self._run_move(MoveJob(tuple(blocks))), self._moved)
 
     def _collect(self, state: DestinationState, last: int, blocks: list[MoveBlock]) -> None:
-        """Rows from where the topic's own files end, up to the first one that is not in a sealed segment."""
+        """Rows from where the topic's own files end, up to the first one that is not in a sealed segment or safe."""
         log = state.log
+        # A row that got its offset long after its record may have it by one that is not safe yet.
+        safe_end = state.visible_end if state.commits else log.next_offset
         start = log.row_from(max(state.stream_end, log.first_offset)) - log.base
         for index in range(start, min(len(log), start + MOVE_BLOCKS_MAX - len(blocks))):
             lsn = Lsn(log.lsns[index])
             location = self._owner.journal.locate(lsn) if lsn <= last else None
-            if location is None:
-                return
             first, end = log.span(log.base + index)
+            if location is None or end > safe_end:
+                return
             blocks.append(MoveBlock(lsn, state.id, Offset(first), end - first, log.append_times[index], location))
 
     def _run_move(self, job: MoveJob) -> Moved | None:

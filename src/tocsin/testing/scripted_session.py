@@ -10,6 +10,7 @@ from tocsin.model.batch import FLAG_GROUPS, BatchHeader, Block, BodyKind, Column
 from tocsin.model.columns import bytes_column, column_values, raw_values, value_column
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import TocsinError, from_code
+from tocsin.model.identity import NO_ID
 from tocsin.model.values import Type, type_of
 from tocsin.wire.frames import (
     REDELIVERED,
@@ -173,7 +174,7 @@ class ScriptedProducer:
         self, bodies: Sequence[bytes], *, priority: int = 4, mode: DeliveryMode = DeliveryMode.PERSISTENT,
         expiry: int | Sequence[int] = 0, due: int = 0, groups: Sequence[str | None] | None = None,
         properties: Mapping[str, Sequence[Any]] | None = None, sequence: int | None = None,
-        unconfirmed_from: int | None = None,
+        unconfirmed_from: int | None = None, stage: bytes = NO_ID,
     ) -> bytes:  # fmt: skip
         """A block of these messages; `expiry` and `due` in ms since 1970."""
         address = parse_destination(self.destination)
@@ -191,7 +192,7 @@ class ScriptedProducer:
             address.name, address.kind, len(bodies), FLAG_GROUPS if groups is not None else 0, BodyKind.BYTES, mode,
             priority, self.session.client.identity, self.session.producer_id, self.session.epoch, first,
             min(first, self.confirmed + 1) if unconfirmed_from is None else unconfirmed_from, 1, due,
-            min((each for each in expiries if each), default=0),
+            min((each for each in expiries if each), default=0), stage,
         )  # fmt: skip
         return encode_block(header, columns)
 

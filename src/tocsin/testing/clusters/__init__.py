@@ -4,6 +4,7 @@ timeline     virtual time, and beings with lives
 lines        connections between clients and servers
 client       an application process around the real client core
 workload     what applications do
+epochs       a program that publishes through stages
 crew         all applications of a simulation
 history      what applications saw, and whether that may be
 workers      disk threads in virtual time

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tocsin.client_manager.machine import Settings as ClientSettings
 from tocsin.testing.clusters.client import Script, SimulatedClient
+from tocsin.testing.clusters.epochs import EpochWriter
 from tocsin.testing.clusters.history import DEAD_MESSAGES, History
 from tocsin.testing.clusters.lines import Exchange
 from tocsin.testing.clusters.timeline import Timeline
@@ -23,6 +24,8 @@ class Crew:
         self.clients: list[SimulatedClient] = []
         self._numbers = 0
         self._producers: set[int] = set()
+        self.epochs: EpochWriter | None = None
+        self._epoch_writer = 0
         self._former_resumes = 0
         random = timeline.random
         self.queues = [f"queue:q{number}" for number in range(random.randint(1, 3))]
@@ -34,8 +37,8 @@ class Crew:
         self._owners: dict[Source, SimulatedClient] = {}
         """Subscriptions that belong to one client id have one consumer at a time."""
 
-    def assemble(self, strict: int = 0) -> None:
-        """`strict`: how many queues give a message up after its second delivery."""
+    def assemble(self, strict: int = 0, staging: bool = False) -> None:
+        """`strict`: how many queues give a message up after its second delivery. `staging`: epochs are committed."""
         random = self._timeline.random
         producers = random.randint(1, 2)
         self.pace.publish_seconds *= producers
@@ -48,6 +51,16 @@ class Crew:
         if random.random() < 0.5:
             client = self._new()
             self._start(client, self.workload.administer(client, self.queues[:strict], ["queue:x0", "queue:x1"]))
+
+        if staging:
+            self.epochs = EpochWriter(self.workload, [*self.queues, *self.topics])
+            self._write_epochs()
+
+    def _write_epochs(self) -> None:
+        assert self.epochs is not None
+        client = self._new()
+        self._epoch_writer = client.number
+        self._start(client, self.epochs.run(client))
 
     def _produce(self) -> None:
         client = self._new()
@@ -84,6 +97,8 @@ class Crew:
         self.workload.abandoned(client)
         if client.number in self._producers:
             self._produce()
+        elif client.number == self._epoch_writer:
+            self._write_epochs()
 
     def replace_all(self) -> None:
         """One consumer more for each source, so that none is without."""

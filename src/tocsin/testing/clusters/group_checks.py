@@ -18,6 +18,8 @@ from collections.abc import Iterable
 from tocsin.cluster.commands import Stored
 from tocsin.cluster.envelope import Replies
 from tocsin.cluster.group_config import Replica
+from tocsin.journal.journal import Journal
+from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.records import RecordKind, read_stored
 from tocsin.message_manager.state_hash import state_hash
 from tocsin.model.batch import Block
@@ -188,5 +190,11 @@ class GroupChecks:
                 lsn = log.lsns[index]
                 if log.firsts[index] < state.stream_end or not log.needed[index] or lsn > journal.durable_lsn:
                     continue
-                if journal.locate(Lsn(lsn)) is None:
-                    raise Violation("I16", f"node {node} needs record {lsn} of {state.address}, which is in no file")
+                self._check_file(node, state, lsn, journal)
+            for lsn in state.stages.lsns():
+                if lsn <= journal.durable_lsn:
+                    self._check_file(node, state, lsn, journal)
+
+    def _check_file(self, node: int, state: DestinationState, lsn: int, journal: Journal) -> None:
+        if journal.locate(Lsn(lsn)) is None:
+            raise Violation("I16", f"node {node} needs record {lsn} of {state.address}, which is in no file")

@@ -13,6 +13,7 @@ SHAPES = (
     ClusterShape(1, 0), ClusterShape(2, 1), ClusterShape(2, 3), ClusterShape(3, 0), ClusterShape(3, 2),
     ClusterShape(4, 1),
 )  # fmt: skip
+STAGING_SHAPES = (ClusterShape(2, 1, staging=True), ClusterShape(3, 0, staging=True))
 FAULT_SECONDS = 60.0
 HEAL_SECONDS = 40.0
 _PATIENCE = 5

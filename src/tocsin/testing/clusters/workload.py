@@ -62,13 +62,17 @@ class Pace:
 
 class Workload:
     def __init__(self, timeline: Timeline, history: History, pace: Pace) -> None:
-        self._timeline, self._random = timeline, timeline.random
+        self.timeline, self._random = timeline, timeline.random
         self.history, self.pace = history, pace
         self._operations = 0
         self._bodies = 0
         self.errors: list[tuple[float, int, TocsinError]] = []
         """When, of which client; for people who look for the reason."""
         self.unconfirmed: dict[str, Sent] = {}
+
+    def count(self) -> None:
+        """One operation more."""
+        self._operations += 1
 
     @property
     def operations(self) -> int:
@@ -110,7 +114,7 @@ class Workload:
             self._bodies += 1
             body = f"{client.number}/{self._bodies}"
             name = f"{client.number}/{session.number}"
-            sent = Sent(body, known_as or destination, name, self._timeline.time, key is _PERSISTENT)
+            sent = Sent(body, known_as or destination, name, self.timeline.time, key is _PERSISTENT)
             self.history.sends(sent)
             self.unconfirmed[body] = sent
             batch, _row = lane.add(key, body, len(body), 0, None)
@@ -122,7 +126,7 @@ class Workload:
         def done(pending: Pending) -> None:
             self.unconfirmed.pop(sent.body, None)
             if pending.error is None:
-                self.history.confirms(sent, self._timeline.time)
+                self.history.confirms(sent, self.timeline.time)
             elif not isinstance(pending.error, ConnectionFailed):
                 self.history.refuses(sent)
 
@@ -153,7 +157,7 @@ class Workload:
                 yield from close_session(session, acknowledge=True)
                 yield 0.05
             except TocsinError as error:
-                self.errors.append((self._timeline.time, client.number, error))
+                self.errors.append((self.timeline.time, client.number, error))
                 yield 0.5
 
     def _open(
@@ -167,7 +171,7 @@ class Workload:
         opening = open_consumer(session, spec)
         wanted = next(opening)
         consumer = session.consumers[-1]
-        consumer.settlements = WatchedSettlements(consumer, self._timeline, self.history, view)
+        consumer.settlements = WatchedSettlements(consumer, self.timeline, self.history, view)
         result = yield wanted
         try:
             while True:
@@ -176,7 +180,7 @@ class Workload:
             pass
         self._operations += 1
         if durable and view.since is None:
-            view.since = self._timeline.time
+            view.since = self.timeline.time
         return consumer
 
     def _take_all(
@@ -220,7 +224,7 @@ class Workload:
         settlements.bodies[offset] = message.body
         said_at = settlements.said_at(run.decoded)
         received = Received(message.body, offset, run.redelivered, said_at, f"client {client.number}")
-        self.history.takes(view, received, self._timeline.time)
+        self.history.takes(view, received, self.timeline.time)
         self._operations += 1
 
     def _settle(self, message: ReceivedMessage, kept: list[ReceivedMessage]) -> None:
@@ -249,7 +253,7 @@ class Workload:
             try:
                 yield from self._use_and_delete(client, self._random.choice(scratch), rounds)
             except TocsinError as error:
-                self.errors.append((self._timeline.time, client.number, error))
+                self.errors.append((self.timeline.time, client.number, error))
 
     def _use_and_delete(self, client: SimulatedClient, destination: str, rounds: int) -> Script:
         """Whatever was in it before it was deleted must not be in the next one of its name."""

@@ -43,9 +43,11 @@ class ClusterShape(NamedTuple):
     members: int
     witnesses: int
     copies: int = 2
+    staging: bool = False
+    """Whether a program commits stages, beside all others."""
 
     def __str__(self) -> str:
-        return f"{self.members}+{self.witnesses}"
+        return f"{self.members}+{self.witnesses}" + ("+stages" if self.staging else "")
 
 
 class ClusterWorld:
@@ -105,7 +107,8 @@ class ClusterWorld:
     def start(self) -> None:
         for host in self.hosts.values():
             host.start()
-        self.crew.assemble(strict=self.timeline.random.randint(0, 1) if len(self.groups) == 1 else 0)
+        strict = self.timeline.random.randint(0, 1) if len(self.groups) == 1 else 0
+        self.crew.assemble(strict, self.shape.staging)
 
     def set_clocks(self, drift: float) -> None:
         """Every node's clock shows another time and runs up to `drift` too fast or too slow. Before `start`."""
@@ -154,6 +157,8 @@ class ClusterWorld:
                 self.thorough()
                 self.crew.history.check_order()
                 self.crew.history.check_accounts()
+                if self.crew.epochs is not None:
+                    self.crew.epochs.check()
                 return
         invariant = "I14" if self.crew.is_done() else "I1"
         raise Violation(invariant, f"not well {seconds} s after the last fault: {self.describe()}")
