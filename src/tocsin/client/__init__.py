@@ -5,6 +5,7 @@ core                     the connection's machine. Its mechanisms: core_dialing,
 port                     what the core's objects need of a shell
 pending                  what operations wait for. In steps of it are written: operations, producing, requesting, admin
 batching, headers        messages on their way into blocks
+staging                  messages that are published all at once, given as columns
 delivered                messages on their way out of blocks
 sync, sync_*             the shell for threads: line (socket, I/O thread), worker, session, producer, consumer
 aio, aio_*               the same for asyncio
