@@ -31,7 +31,7 @@ def two_groups() -> tuple[Cluster, RealGroup, RealGroup]:
 def stage(client: ScriptedClient, number: int, *bodies: str, destination: str) -> Entry:
     identity = number.to_bytes(16, "big")
     client.request("stage.open", destination=destination, stage=identity)
-    session = client.session()
+    session = client.session(number)
     session.producer(destination).send(*bodies, stage=identity)
     return {"destination": destination, "stage": identity, "messages": len(bodies)}
 
@@ -153,6 +153,7 @@ def lose_the_commit(group: RealGroup, done: bool) -> None:
     def taking(message: Any, manager: str = "1/1") -> Any:
         if any(isinstance(each, Administer) and each.operation == "stage.commit" for each in message.commands):
             group.answers_lost, group.silent = done, not done
+            group.take = take  # type: ignore[method-assign]
         return take(message, manager)
 
     group.take = taking  # type: ignore[method-assign]

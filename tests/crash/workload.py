@@ -78,7 +78,7 @@ def _commit_epoch(history: History, step: int) -> None:
     assert history.client is not None
     history.epoch, history.stages = step, []
     for part in range(2):
-        entry = {"destination": STAGED, "stage": f"{step:>14}/{part}".encode(), "messages": 0}
+        entry: dict[str, Any] = {"destination": STAGED, "stage": f"{step:>14}/{part}".encode(), "messages": 0}
         history.stages.append(entry)
         history.client.request("stage.open", destination=STAGED, stage=entry["stage"])
         for number in range(1 + step % 2):

@@ -11,6 +11,7 @@ import heapq
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tocsin.message_manager.delay import DelayedBatch
 from tocsin.message_manager.log import row_flags
@@ -18,7 +19,7 @@ from tocsin.model.batch import FLAG_GROUPS, Block
 from tocsin.model.limits import EPOCH_MEMORY_SECONDS, EPOCHS_MAX
 
 STAGE_ID_BYTES = 16
-_ARRAYS = {"lsns": "Q", "counts": "I", "sizes": "I", "dues": "q", "expiries": "q"}
+_ARRAYS = ("lsns", "counts", "sizes", "dues", "expiries")
 _BYTES = ("priorities", "flags")
 _GONE_MAX = 64
 COLUMNS = (*_ARRAYS, *_BYTES)
@@ -85,19 +86,19 @@ class Stage:
 
     # ---- snapshots
 
-    def fields(self) -> dict[str, object]:
-        columns: dict[str, object] = {name: bytes(getattr(self, name)) for name in COLUMNS}
+    def fields(self) -> dict[str, Any]:
+        columns = {name: bytes(getattr(self, name)) for name in COLUMNS}
         left_out = [[lsn, *views] for lsn, views in self.left_out.items()]
         return {"seconds": self.seconds, "touched": self.touched_ms, "left_out": left_out, **columns}
 
     @classmethod
-    def load(cls, fields: dict[str, object]) -> Stage:
-        stage = cls(fields["seconds"], fields["touched"])  # type: ignore[arg-type]
-        for name, code in _ARRAYS.items():
-            setattr(stage, name, array(code, fields[name]))  # type: ignore[arg-type]
+    def load(cls, fields: dict[str, Any]) -> Stage:
+        stage = cls(fields["seconds"], fields["touched"])
+        for name in _ARRAYS:
+            getattr(stage, name).frombytes(fields[name])
         for name in _BYTES:
-            setattr(stage, name, bytearray(fields[name]))  # type: ignore[call-overload]
-        stage.left_out = {lsn: tuple(views) for lsn, *views in fields["left_out"]}  # type: ignore[attr-defined]
+            setattr(stage, name, bytearray(fields[name]))
+        stage.left_out = {lsn: tuple(views) for lsn, *views in fields["left_out"]}
         stage.messages = sum(stage.counts)
         return stage
 
@@ -191,8 +192,8 @@ class Epochs:
     def _is_over(row: EpochRow, now_ms: int) -> bool:
         return row.used_ms + 1000 * EPOCH_MEMORY_SECONDS < now_ms
 
-    def fields(self) -> list[list[object]]:
+    def fields(self) -> list[list[Any]]:
         return [[app, row.epoch, row.used_ms] for app, row in self.rows.items()]
 
-    def load(self, fields: list[list[object]]) -> None:
-        self.rows = {app: EpochRow(epoch, used) for app, epoch, used in fields}  # type: ignore[misc, arg-type]
+    def load(self, fields: list[list[Any]]) -> None:
+        self.rows = {app: EpochRow(epoch, used) for app, epoch, used in fields}
