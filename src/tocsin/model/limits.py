@@ -127,9 +127,9 @@ SPARK_CONNECTIONS_MAX = 8
 SPARK_CONNECT_PAUSE_SECONDS = 0.5
 SPARK_PATTERN_SECONDS = 1.0
 """So long a list of destinations that match a pattern is good."""
-SPARK_HOLD_SECONDS = 7 * 24 * 3600
+SPARK_HOLD_SECONDS = 7 * 24 * 3600.0
 SPARK_HOLD_REFRESH_SECONDS = 600.0
-SPARK_DRAIN_SECONDS = 24 * 3600
+SPARK_DRAIN_SECONDS = 24 * 3600.0
 SPARK_WARMING_SECONDS_MAX = 300.0
 """So long a run that makes the cache of Spark's classes may take."""
 SPARK_DRAIN_TAKES_MAX = 64
