@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tocsin.message_manager.destination import DestinationState, Options
+from tocsin.message_manager.drains import drain_fields
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.message_manager.view import QUEUE_VIEW, View
 from tocsin.model.destination import parse_destination
-from tocsin.model.ranges import RangeSet
+from tocsin.model.ranges import Range, RangeSet
 from tocsin.testing.driver import Driver, Setup
+from tocsin.testing.scripted_client import ScriptedClient
 from tocsin.testing.scripted_session import ScriptedConsumer, ScriptedProducer, ScriptedSession
 
 NOTHING_CACHED = 1
@@ -49,6 +51,15 @@ def drain(driver: Driver, destination: str = "queue:orders", **terms: Any) -> li
     return [message.body.decode() for message in messages]
 
 
+def take(client: ScriptedClient, after: int, name: str = "d", queue: str = "queue:orders", **more: Any) -> list[Range]:
+    """What the drain holds under the number behind `after`; nothing: an empty list."""
+    taken = client.request("drain.take", destination=queue, drain=name, after=after, **more)
+    assert taken["take"] == (after + 1 if taken["messages"] else after)
+    ranges = [(first, end) for first, end in taken["ranges"]]
+    assert taken["messages"] == sum(end - first for first, end in ranges)
+    return ranges
+
+
 def dump(manager: MessageManager) -> dict[str, Any]:
     """Everything that must be the same after a restart, in a form that can be compared."""
     return {
@@ -80,6 +91,7 @@ def _destination(state: DestinationState) -> dict[str, Any]:
         "producers": {key: (row.last, row.epoch) for key, row in state.producers.rows.items()},
         "delayed": [(batch, batch.left_out) for batch in state.delayed.all()],
         "stages": {identity: stage.fields() for identity, stage in state.stages.open.items()},
+        "drains": {name: drain_fields(drain) for name, drain in state.drains.items()},
         "removals": sorted((removal.start, removal.end, removal.attempts) for removal in state.removals),
     }
 
@@ -135,3 +147,8 @@ def _check_view(state: DestinationState, view: View) -> None:
         assert not finished.within(max(low, start), end), f"{state.address}: [{start}, {end}) is finished and alive"
     for start, end in locked:
         assert not waiting.within(start, end), f"{state.address}: [{start}, {end}) is locked and waits"
+    drained = RangeSet(part for drain in state.drains.values() for take in drain.takes.values() for part in take.held)
+    assert list(drained) == list(view.drained or ())
+    for start, end in drained:
+        others = [*finished.within(start, end), *locked.within(start, end), *waiting.within(start, end)]
+        assert not others, f"{state.address}: [{start}, {end}) is drained and something else"

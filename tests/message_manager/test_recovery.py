@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import pytest
 from tests.message_manager.dialogue import check, drain, dump, now_ms, server, session_of, state_of
@@ -57,7 +58,21 @@ def stage_something(
         client.request("stage.drop", stages=stages)
 
 
-def busy_life(driver: Driver, seed: int, steps: int, snapshots: bool) -> None:
+def busy_drain(client: ScriptedClient, random: Random, queue: str) -> None:
+    """A drain takes, finishes some of it, or gives it back."""
+    drain: dict[str, Any] = {"destination": queue, "drain": random.choice("xy")}
+    listed = client.request("drain.list", **drain)
+    last = max([listed["finished"], *(each["take"] for each in listed["takes"])])
+    action = random.random()
+    if action < 0.5:
+        client.request("drain.take", **drain, after=last, messages=random.randrange(1, 9), seconds=60)
+    elif action < 0.8:
+        client.request("drain.finish", **drain, upto=random.randint(0, last))
+    else:
+        client.request("drain.release", **drain)
+
+
+def busy_life(driver: Driver, seed: int, steps: int, snapshots: bool, drains: bool = False) -> None:
     """A random mix of everything that leaves records."""
     random = Random(seed)
     client = driver.connect("me")
@@ -93,6 +108,8 @@ def busy_life(driver: Driver, seed: int, steps: int, snapshots: bool) -> None:
             stage_something(random, driver, client, names, producers)
         if random.random() < 0.03:
             client.request("destination.purge", destination=random.choice(names))
+        if drains and random.random() < 0.4:
+            busy_drain(client, random, random.choice(("queue:a", "queue:b")))
         if snapshots and step % 20 == 7:
             driver.snapshot()
         check(driver.manager)
@@ -117,7 +134,7 @@ def without_snapshots(driver: Driver) -> Driver:
 def test_a_snapshot_with_the_records_behind_it_gives_what_all_records_give(seed: int) -> None:
     driver = server(limit=3)
     for part in range(2):
-        busy_life(driver, 10 * seed + part, 60, snapshots=True)
+        busy_life(driver, 10 * seed + part, 60, snapshots=True, drains=seed % 2 == 1)
         assert after_restart(driver.crash(Random(seed))) == after_restart(without_snapshots(driver))
         driver = driver.crash(Random(seed))
 
@@ -125,7 +142,7 @@ def test_a_snapshot_with_the_records_behind_it_gives_what_all_records_give(seed:
 @pytest.mark.parametrize("seed", range(8))
 def test_recovering_twice_gives_the_same_and_so_does_a_clean_stop(seed: int) -> None:
     driver = server(limit=3)
-    busy_life(driver, seed, 80, snapshots=seed % 2 == 0)
+    busy_life(driver, seed, 80, snapshots=seed % 2 == 0, drains=seed >= 4)
     first = driver.crash(Random(seed))
     again = first.crash(Random(seed + 1))
     assert after_restart(first) == after_restart(again)

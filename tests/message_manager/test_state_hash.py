@@ -56,7 +56,7 @@ def test_a_primary_and_a_standby_have_the_same_hash(seed: int) -> None:
     driver = server(limit=3)
     standby = Standby(driver)
     for part in range(12):
-        busy_life(driver, 100 * seed + part, 6, snapshots=False)
+        busy_life(driver, 100 * seed + part, 6, snapshots=False, drains=seed % 2 == 1)
         standby.follow()
         compare(driver.manager.directory, standby.directory)
         for client in list(driver.clients.values()):
@@ -67,7 +67,7 @@ def test_a_primary_and_a_standby_have_the_same_hash(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_state_that_came_with_a_snapshot_has_the_same_hash(seed: int) -> None:
     driver = server(limit=3)
-    busy_life(driver, seed, 60, snapshots=False)
+    busy_life(driver, seed, 60, snapshots=False, drains=seed % 2 == 1)
     lsn = int(driver.storage.recovered.journal.last_lsn)
     directory = driver.manager.directory
     sections = [directory_section(directory, lsn), *(destination_section(state, lsn) for state in directory)]
@@ -160,6 +160,24 @@ def adopt(driver: Driver) -> None:
     driver.manager.directory.find(parse_destination("queue:orders")).incarnation = 7
 
 
+def drain(driver: Driver, messages: int = 2) -> None:
+    driver.connect().request("drain.take", destination="queue:orders", drain="d", after=0, messages=messages)
+
+
+def drain_more(driver: Driver) -> None:
+    drain(driver, 3)
+
+
+def finish_drain(driver: Driver) -> None:
+    drain(driver)
+    driver.connect().request("drain.finish", destination="queue:orders", drain="d", upto=1)
+
+
+def release_drain(driver: Driver) -> None:
+    drain(driver)
+    driver.connect().request("drain.release", destination="queue:orders", drain="d")
+
+
 def let_producers_expire(driver: Driver) -> None:
     driver.advance(2 * 24 * 3600)
 
@@ -185,6 +203,10 @@ CHANGES: tuple[Callable[[Driver], None], ...] = (
     assign_name_elsewhere,
     remove_name,
     adopt,
+    drain,
+    drain_more,
+    finish_drain,
+    release_drain,
     let_producers_expire,
 )
 

@@ -68,6 +68,12 @@ def test_the_next_missing_number(history: list[tuple[str, Range]], asked: int) -
     assert all(each in plain for each in range(asked, found))
 
 
+@given(steps, number)
+def test_the_next_number_that_is_there(history: list[tuple[str, Range]], asked: int) -> None:
+    ranges, plain = build(history)
+    assert ranges.next_present(asked) == min((each for each in plain if each >= asked), default=None)
+
+
 @given(steps, steps)
 def test_equal_sets_are_equal_however_they_came_about(
     one: list[tuple[str, Range]], other: list[tuple[str, Range]]

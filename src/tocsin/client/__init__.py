@@ -3,7 +3,8 @@
 core                     the connection's machine. Its mechanisms: core_dialing, core_login, core_sessions,
                          core_publishing, core_consuming, core_settling, core_acknowledging
 port                     what the core's objects need of a shell
-pending                  what operations wait for. In steps of it are written: operations, producing, requesting, admin
+pending                  what operations wait for. In steps of it are written: operations, producing, requesting, admin,
+                         draining
 batching, headers        messages on their way into blocks
 staging                  messages that are published all at once, given as columns
 delivered                messages on their way out of blocks
@@ -14,9 +15,20 @@ temporary                destinations that end with their connection
 """
 
 from tocsin.client.admin import DestinationInfo, Metadata
+from tocsin.client.draining import DrainTake
 from tocsin.client.sync import Connection, connect
 from tocsin.client.sync_consumer import Browser, Consumer
 from tocsin.client.sync_producer import Producer
 from tocsin.client.sync_session import Session
 
-__all__ = ["Browser", "Connection", "Consumer", "DestinationInfo", "Metadata", "Producer", "Session", "connect"]
+__all__ = [
+    "Browser",
+    "Connection",
+    "Consumer",
+    "DestinationInfo",
+    "DrainTake",
+    "Metadata",
+    "Producer",
+    "Session",
+    "connect",
+]

@@ -8,8 +8,9 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any
 
-from tocsin.client import operations
+from tocsin.client import draining, operations
 from tocsin.client.admin import DestinationInfo, Metadata, destination_options, list_steps, metadata
+from tocsin.client.draining import DrainTake
 from tocsin.client.headers import as_destination
 from tocsin.client.opening import make_settings, tls_context
 from tocsin.client.settings import Settings, check_client_id
@@ -244,6 +245,44 @@ class Connection:
     def _request(self, op: str, fields: dict[str, Any]) -> dict[str, Any]:
         self._used = True
         return self._line.run(operations.request(self._line.core, 0, op, fields))
+
+    # Drains of queues.
+
+    def drain_take(
+        self,
+        queue: Destination | str,
+        drain: str,
+        after: int,
+        *,
+        messages: int | None = None,
+        max_bytes: int | None = None,
+        seconds: int | None = None,
+    ) -> DrainTake:
+        """Locks messages of a queue for a drain, durably, as its take number after + 1, highest priority first.
+
+        The same number gets the same messages, however often it is asked for. They stay locked until they are finished
+        or released, or until nobody has spoken of the drain for so many seconds (a day, unless given).
+        """
+        self._used = True
+        steps = draining.take_steps(self._line.core, queue, drain, after, messages, max_bytes, seconds)
+        return self._line.run(steps)
+
+    def drain_list(
+        self, queue: Destination | str, drain: str, after: int = 0, upto: int | None = None
+    ) -> list[DrainTake]:
+        """The takes behind a number that a drain still holds; those that are finished or released are missing."""
+        self._used = True
+        return self._line.run(draining.list_steps(self._line.core, queue, drain, after, upto))
+
+    def drain_finish(self, queue: Destination | str, drain: str, upto: int) -> int:
+        """Acknowledges all takes up to a number, and says how many messages that were."""
+        self._used = True
+        return self._line.run(draining.finish_steps(self._line.core, queue, drain, upto))
+
+    def drain_release(self, queue: Destination | str, drain: str) -> int:
+        """Ends a drain: what it has not finished goes back to the queue, flagged as redelivered."""
+        self._used = True
+        return self._line.run(draining.release_steps(self._line.core, queue, drain))
 
     # The end.
 

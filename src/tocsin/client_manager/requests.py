@@ -28,6 +28,10 @@ ADMINISTRATION = {
     "subscription.delete": Action.CONSUME,
     "dead.resend": Action.ADMINISTER,
     **dict.fromkeys(STAGE_REQUESTS, Action.PUBLISH),
+    "drain.take": Action.CONSUME,
+    "drain.list": Action.CONSUME,
+    "drain.finish": Action.CONSUME,
+    "drain.release": Action.CONSUME,
 }
 
 
@@ -105,6 +109,16 @@ FIELDS: dict[str, type] = {
     "backoff_ms": int, "min_copies": int, "prefix": str, "after": str, "limit": int, "time_ms": int,
     "subscription": str, "durable": bool,
 }  # fmt: skip
+_DRAIN_FIELDS: dict[str, type] = {
+    "drain": str, "after": int, "upto": int, "messages": int, "bytes": int, "seconds": int,
+}  # fmt: skip
+OWN_FIELDS: dict[str, dict[str, type]] = {
+    "drain.take": _DRAIN_FIELDS,
+    "drain.list": _DRAIN_FIELDS,
+    "drain.finish": _DRAIN_FIELDS,
+    "drain.release": _DRAIN_FIELDS,
+}
+"""Fields that only some requests have, or that mean something else in them."""
 NEEDED: dict[str, tuple[str, ...]] = {
     "destination.create": ("destination",),
     "destination.delete": ("destination",),
@@ -114,12 +128,17 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "offset.at": ("destination", "time_ms"),
     "subscription.delete": ("subscription",),
     "dead.resend": ("offsets",),
+    "drain.take": ("destination", "drain", "after"),
+    "drain.list": ("destination", "drain"),
+    "drain.finish": ("destination", "drain", "upto"),
+    "drain.release": ("destination", "drain"),
 }
 
 
 def administration_fields(operation: str, fields: dict[str, Any]) -> dict[str, Any]:
     """The fields of a request about destinations, each of its type; what nobody asked for is left out."""
-    known = {name: field(fields, name, kind) for name, kind in FIELDS.items() if fields.get(name) is not None}
+    kinds = FIELDS | OWN_FIELDS.get(operation, {})
+    known = {name: field(fields, name, kind) for name, kind in kinds.items() if fields.get(name) is not None}
     if fields.get("offsets") is not None:
         known["offsets"] = [list(pair) for pair in ranges(fields, "offsets") or ()]
     missing = [name for name in NEEDED.get(operation, ()) if name not in known]

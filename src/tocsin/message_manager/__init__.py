@@ -28,6 +28,11 @@ settlement      acknowledge, nack, release, renew
 refusing        what a client is told when its command can't be done
 removals        the way to the dead message queue, and back
 timers          leases, back-offs, expiry, retention
+drains          named, durable locks on messages of a queue
+draining        drains take, finish and release: records and what they do
+taking          what a drain takes, in long ranges
+drain_requests  requests about drains
+request_fields  fields of requests, checked
 administration  create, delete, purge, list, show
 ledger          journal records, answers that wait for the disk, blocks
 cache           recently stored blocks; the others are read from the journal

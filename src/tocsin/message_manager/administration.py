@@ -7,8 +7,11 @@ from typing import Any
 
 from tocsin.message_manager.destination import DestinationState, Options, Removal
 from tocsin.message_manager.directory import Directory
+from tocsin.message_manager.drain_requests import DRAIN_OPERATIONS, DrainRequests, show_drains
 from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.records import RecordKind, write_map
+from tocsin.message_manager.request_fields import number as _number
+from tocsin.message_manager.request_fields import text as _text
 from tocsin.message_manager.storing import finish
 from tocsin.message_manager.subscribing import check_free, elsewhere, offset_at, unsubscribe
 from tocsin.message_manager.view import QUEUE_VIEW, View
@@ -28,8 +31,13 @@ Fields = dict[str, Any]
 Result = tuple[Fields, int]
 """The reply's fields, and the LSN that must be durable before it leaves."""
 
-_NUMBER_MAX = (1 << 53) - 1
-_ABOUT_ONE = frozenset({"destination.delete", "destination.purge", "destination.show", "offset.range", "offset.at"})
+_ABOUT_ONE = DRAIN_OPERATIONS | {
+    "destination.delete",
+    "destination.purge",
+    "destination.show",
+    "offset.range",
+    "offset.at",
+}
 
 
 class Administration:
@@ -61,6 +69,8 @@ class Administration:
             "offset.at": self._offset_at,
             "dead.resend": self._resend,
         }
+        self.drains = DrainRequests(directory, ledger)
+        self._operations |= self.drains.operations
 
     def concerns(self, operation: str, fields: Fields) -> DestinationState | None:
         """The destination whose turn it is to do it; None when it is nobody's, and can be done at once."""
@@ -125,6 +135,11 @@ class Administration:
             raise InvalidDestination(f"{state.address} belongs to the system and can't be deleted.")
         if state.in_use():
             raise IllegalState(f"{state.address} has consumers; close them before you delete it.")
+        holder = next((drain.name for drain in state.drains.values() if drain.takes), None)
+        if holder is not None:
+            raise IllegalState(
+                f"The drain {holder!r} holds messages of {state.address}; finish or release it before you delete it."
+            )
         lsn = self._directory.delete(state, self._ledger)
         self._deleted(state)
         return {}, lsn
@@ -163,6 +178,7 @@ class Administration:
             _subscription(state, view) for view in list(state.views.values())[:PAGE_ITEMS_MAX] if view.subscription
         ]
         details["producers"] = len(state.producers.rows)
+        details["drains"] = show_drains(state, self._ledger)
         return details, 0
 
     def _unsubscribe(self, fields: Fields) -> Result:
@@ -241,22 +257,6 @@ def _address(fields: Fields) -> Destination:
     return address
 
 
-def _text(fields: Fields, name: str) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str):
-        raise ProtocolError(f"The field {name!r} of a request must be a text.")
-    return value
-
-
-def _number(fields: Fields, name: str, default: int) -> int:
-    value = fields.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _NUMBER_MAX:
-        raise ProtocolError(f"The field {name!r} of a request must be a number from 0 to {_NUMBER_MAX}.")
-    return value
-
-
 def _pairs(fields: Fields, name: str) -> list[Range]:
     """Offset ranges, written flat (first, end, first, end) or as pairs."""
     found = fields.get(name)
@@ -298,7 +298,7 @@ def _summary(state: DestinationState) -> Fields:
         "messages": state.backlog(), "bytes": state.log.live_bytes, "delayed": state.delayed.messages,
         "staged": state.stages.messages,
         "consumers": consumers,
-        "in_flight": sum(view.locks.messages() for view in state.views.values()),
+        "in_flight": sum(view.in_flight() for view in state.views.values()),
         "published": counters.published, "delivered": counters.delivered,
         "acknowledged": counters.acknowledged, "expired": counters.expired, "dead": counters.dead,
         "earliest": state.log.first_offset, "latest": state.visible_end,

@@ -13,6 +13,7 @@ from typing import Any
 
 from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.delay import Delayed, DelayedBatch
+from tocsin.message_manager.drains import Drain
 from tocsin.message_manager.filtering import matching
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.log import UNFILTERED, VOLATILE, DestinationLog, row_flags
@@ -22,7 +23,8 @@ from tocsin.message_manager.stages import Stage, Stages
 from tocsin.message_manager.view import QUEUE_VIEW, Subscription, View
 from tocsin.model.batch import FLAG_GROUPS, Block
 from tocsin.model.destination import Destination, Kind
-from tocsin.model.limits import REDELIVERY_LIMIT
+from tocsin.model.errors import ResourceExhausted
+from tocsin.model.limits import POSTPONED_MAX, REDELIVERY_LIMIT
 from tocsin.model.ranges import Range, subtract
 
 
@@ -85,6 +87,7 @@ class DestinationState:
         "connection",
         "counters",
         "delayed",
+        "drains",
         "expiring",
         "id",
         "inbox",
@@ -93,6 +96,7 @@ class DestinationState:
         "lsn",
         "next_view",
         "options",
+        "postponed",
         "producers",
         "readers",
         "reading",
@@ -130,8 +134,12 @@ class DestinationState:
         self.producers = Producers()
         self.delayed = Delayed()
         self.stages = Stages()
+        # Of a queue, by their names.
+        self.drains: dict[str, Drain] = {}
         self.readers: list[Consumer] = []
         self.inbox: deque[tuple[str, Any]] = deque()
+        # Requests that are asked again at the next turn; bounded like all that drains have.
+        self.postponed: deque[tuple[str, Any]] = deque()
         # Messages before this offset were there when the server came up.
         self.recovered_end = 0
         # Messages before this offset are durable and may be seen; `commits` says which record moves it on.
@@ -326,7 +334,9 @@ class DestinationState:
         for start, end in spans:
             for view in self.views.values():
                 view.drop_set_aside(start, end)
-                for low, high in view.finished.missing(start, end):
+                # What a drain holds was noted on disk: it can be read again like everything else in its takes.
+                held = view.drained.within(start, end) if view.drained is not None else []
+                for low, high in subtract(view.finished.missing(start, end), held):
                     self.apply_finish(view, low, high, ledger)
 
     def ready_messages(self, view: View) -> int:
@@ -366,10 +376,24 @@ class DestinationState:
             return False
         return self.options.retained or bool(self.log.needed[self.log.row_at(offset) - self.log.base])
 
+    def postpone(self, origin: str, command: Any) -> None:
+        """A request that can't be answered yet is asked again at the next turn."""
+        if len(self.postponed) >= POSTPONED_MAX:
+            raise ResourceExhausted(f"Too many requests wait for {self.address}; ask again later.")
+        self.postponed.append((origin, command))
+
+    def ask_again(self) -> int:
+        """What was postponed is in the inbox, before everything else; returns how many that are."""
+        found = len(self.postponed)
+        self.inbox.extendleft(reversed(self.postponed))
+        self.postponed.clear()
+        return found
+
     @property
     def busy(self) -> bool:
         """Whether anybody waits for what becomes visible, or work was left."""
         return bool(self.inbox or self.removals) or self.in_use()
 
     def in_use(self) -> bool:
+        """Whether a consumer or a reader is attached."""
         return bool(self.readers) or any(view.consumers for view in self.views.values())

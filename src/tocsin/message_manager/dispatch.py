@@ -346,7 +346,7 @@ def expire_row(state: DestinationState, row: int, block: Block, ledger: Ledger) 
     first = state.log.span(row)[0]
     spans = [(first + low, first + high) for low, high in gone]
     views = list(state.views.values())
-    if not any(view.locks.overlapping(start, end) for view in views for start, end in spans):
+    if not any(view.is_held(start, end) for view in views for start, end in spans):
         state.log.expiries[row - state.log.base] = earliest
     found = False
     for view in views:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 
 from tocsin.cluster.commands import (
     Administer,
@@ -34,18 +35,19 @@ from tocsin.message_manager.attachments import Attachments
 from tocsin.message_manager.destination import DestinationState, Options
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.dispatch import Step, dispatch
+from tocsin.message_manager.draining import resume_drains
+from tocsin.message_manager.drains import NotYet
 from tocsin.message_manager.leaving import Leave, Leaving
 from tocsin.message_manager.ledger import DropStream, Ledger, ReadBlocks, Records
-from tocsin.message_manager.records import RecordKind, stored_block, write_reserve
+from tocsin.message_manager.records import stored_block
 from tocsin.message_manager.refusing import refusal
-from tocsin.message_manager.removals import process_removals
+from tocsin.message_manager.removals import origin_of, process_removals
 from tocsin.message_manager.services import Services
 from tocsin.message_manager.sessions import Sessions, same_manager
-from tocsin.message_manager.storing import committed, publish, release_due
+from tocsin.message_manager.storing import committed, note_delivered, publish, release_due
 from tocsin.message_manager.timers import next_wake, on_time
-from tocsin.message_manager.view import View
 from tocsin.model.batch import Block, DeliveryMode
-from tocsin.model.destination import Destination, parse_destination
+from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidDestination, TocsinError
 from tocsin.model.limits import (
     CACHE_BYTES_DEFAULT,
@@ -136,7 +138,8 @@ class MessageManager:
             for view in state.views.values():
                 if view.suspect_below > state.log.next_offset:
                     # What is sent from now on has certainly not been delivered before.
-                    self._note_delivered(state, view, state.log.next_offset)
+                    note_delivered(state, view, state.log.next_offset, self.ledger)
+            resume_drains(state, self.ledger.now)
             self._agenda.add(state.id)
 
     def take_blocks(self, destination: int, blocks: list[tuple[int, Bytes | None]]) -> None:
@@ -201,9 +204,11 @@ class MessageManager:
         Ends with `release_deliveries`, or by itself after the grace.
         """
         self._held_until = now + self.settings.grace
+        self._administration.drains.held_up = True
 
     def release_deliveries(self) -> None:
         self._held_until = None
+        self._administration.drains.held_up = False
         self._look_at_all()
 
     def spare(self, origins: frozenset[str]) -> None:
@@ -216,7 +221,7 @@ class MessageManager:
     def _look_at_all(self) -> None:
         """Consumers may get what they could not get before."""
         for state in self.directory:
-            if state.in_use():
+            if state.in_use() or state.postponed:
                 self._agenda.add(state.id)
 
     def run(self, turns: int = 64) -> bool:
@@ -247,13 +252,8 @@ class MessageManager:
             for view in state.views.values():
                 delivered = view.delivered_end()
                 if view.durable and delivered < view.requested:
-                    self._note_delivered(state, view, delivered)
+                    note_delivered(state, view, delivered, self.ledger)
                     view.requested = view.reserved = delivered
-
-    def _note_delivered(self, state: DestinationState, view: View, offset: int) -> None:
-        parts = write_reserve(state.id, view.id, offset)
-        state.lsn = self.ledger.append(RecordKind.RESERVE, parts)
-        view.suspect_below = offset
 
     def take_replies(self) -> list[tuple[str, Reply]]:
         out, self.ledger.out = self.ledger.out, []
@@ -395,6 +395,8 @@ class MessageManager:
         ledger = self.ledger
         last = ledger.last_lsn()
         committed(state, ledger)
+        if state.postponed:
+            self._queued += state.ask_again()
         for _ in range(COMMANDS_PER_TURN):
             if not state.inbox or not ledger.has_room:
                 break
@@ -440,7 +442,10 @@ class MessageManager:
             case CloseConsumer():
                 self.attachments.close(origin, command)
             case Administer():
-                self._administer(origin, command)
+                try:
+                    self._administer(origin, command)
+                except NotYet:
+                    state.postpone(origin, command)
             case _:
                 self._execute_ending(state, command)
 
@@ -464,7 +469,7 @@ class MessageManager:
 
     def _empty_inbox(self, state: DestinationState) -> None:
         """A destination is gone: whoever waits for it gets an answer."""
-        self._queued -= len(state.inbox)
+        self._queued += state.ask_again() - len(state.inbox)
         while state.inbox:
             origin, command = state.inbox.popleft()
             if isinstance(command, Leave):
@@ -477,15 +482,7 @@ class MessageManager:
     def _process_removals(self, state: DestinationState) -> None:
         dead = self.directory.dead_messages(self.ledger)
         targets: set[int] = {dead.id}
-
-        def find(address: Destination) -> DestinationState:
-            # What the directory of names took away is not brought back by a dead message that came from there.
-            gone = address.name in self.directory.deleted
-            target = self.directory.find(address) if gone else self.directory.find_or_create(address, self.ledger)
-            targets.add(target.id)
-            return target
-
-        if process_removals(state, dead, find, self.ledger):
+        if process_removals(state, dead, partial(origin_of, self.directory, self.ledger, targets), self.ledger):
             for target in targets:
                 self._agenda.add_when_durable(self.ledger.last_lsn(), target)
 

@@ -18,6 +18,9 @@
     STAGE        map            a stage of a destination is open
     COMMIT       map            an epoch of an application is committed: its stages get their offsets, all in one step
     UNSTAGE      map            stages of a destination are gone
+    DRAIN_TAKE     map          a drain holds messages of a queue, under the number of its take
+    DRAIN_FINISH   map          takes of a drain are finished: their messages are acknowledged
+    DRAIN_RELEASE  map          a take of a drain goes back to the queue
 
     stored block
         0   4  destination
@@ -85,6 +88,9 @@ class RecordKind(IntEnum):
     STAGE = 20
     COMMIT = 21
     UNSTAGE = 22
+    DRAIN_TAKE = 30
+    DRAIN_FINISH = 31
+    DRAIN_RELEASE = 32
 
 
 @dataclass(slots=True)

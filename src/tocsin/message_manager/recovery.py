@@ -15,6 +15,7 @@ from collections.abc import Callable
 from tocsin.journal.snapshot import Snapshot
 from tocsin.message_manager.destination import DestinationState, Removal
 from tocsin.message_manager.directory import Directory
+from tocsin.message_manager.draining import apply_finish, apply_release, apply_take
 from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.records import (
     DELAYED,
@@ -67,6 +68,9 @@ class Recovery:
             RecordKind.STAGE: self._stage,
             RecordKind.COMMIT: self._commit,
             RecordKind.UNSTAGE: self._unstage,
+            RecordKind.DRAIN_TAKE: self._drain_take,
+            RecordKind.DRAIN_FINISH: self._drain_finish,
+            RecordKind.DRAIN_RELEASE: self._drain_release,
         }
 
     def load(self, snapshot: Snapshot) -> None:
@@ -306,6 +310,24 @@ class Recovery:
             state.apply_trim(fields["before"], self.ledger)
             if self.ledger is not None:
                 self.ledger.drop_stream(DropStream(state.id, fields["before"]), lsn)
+
+    def _drain_take(self, lsn: int, payload: Bytes) -> None:
+        fields = read_map(payload)
+        state = self._young(fields["destination"], lsn)
+        if state is not None:
+            apply_take(state, fields, lsn, self.now)
+
+    def _drain_finish(self, lsn: int, payload: Bytes) -> None:
+        fields = read_map(payload)
+        state = self._young(fields["destination"], lsn)
+        if state is not None:
+            apply_finish(state, fields, lsn, self.ledger)
+
+    def _drain_release(self, lsn: int, payload: Bytes) -> None:
+        fields = read_map(payload)
+        state = self._young(fields["destination"], lsn)
+        if state is not None:
+            apply_release(state, fields, lsn)
 
 
 def _check_offset(state: DestinationState, offset: int, lsn: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tocsin.message_manager.destination import DestinationState, Removal
+from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.dispatch import fetch
 from tocsin.message_manager.filtering import BlockColumns
 from tocsin.message_manager.ledger import Ledger
@@ -28,6 +29,15 @@ SUBSCRIPTION = "JMS_tocsin_subscription"
 NOTES = (ORIGIN, REASON, ATTEMPTS, SUBSCRIPTION)
 
 FindDestination = Callable[[Destination], DestinationState]
+
+
+def origin_of(directory: Directory, ledger: Ledger, found: set[int], address: Destination) -> DestinationState:
+    """Where a dead message came from; noted in `found`."""
+    # What the directory of names took away is not brought back by a dead message that came from there.
+    gone = address.name in directory.deleted
+    target = directory.find(address) if gone else directory.find_or_create(address, ledger)
+    found.add(target.id)
+    return target
 
 
 def process_removals(state: DestinationState, dead: DestinationState, find: FindDestination, ledger: Ledger) -> bool:

@@ -14,6 +14,8 @@ from tocsin.journal.snapshot import Section
 from tocsin.message_manager.delay import DelayedBatch
 from tocsin.message_manager.destination import DestinationState, Options
 from tocsin.message_manager.directory import Directory
+from tocsin.message_manager.draining import load_drains
+from tocsin.message_manager.drains import drain_fields
 from tocsin.message_manager.producers import ProducerRow
 from tocsin.message_manager.selector import compile_selector
 from tocsin.message_manager.stages import Stage
@@ -55,6 +57,7 @@ def destination_section(state: DestinationState, lsn: int) -> Section:
         "producers": _producer_fields(state), "delayed": _delayed_bytes(state), "left_out": _left_out(state),
         "committed": [[batch.lsn, batch.committed_lsn] for batch in state.delayed.all() if batch.committed_lsn],
         "stages": [{"id": identity, **stage.fields()} for identity, stage in state.stages.open.items()],
+        "drains": [drain_fields(drain) for drain in state.drains.values()],
     }  # fmt: skip
     return Section(f"{DESTINATION}{state.id}", Lsn(lsn), encode_value(fields, SNAPSHOT_ITEMS_MAX))
 
@@ -195,6 +198,7 @@ def load_destination(directory: Directory, section: Section, now: float) -> Dest
         state.delayed.add(DelayedBatch(due, lsn, count, size, priority, expiry, flags, views, sent))
     for each in fields.get("stages", ()):
         state.stages.begin(each["id"], Stage.load(each))
+    load_drains(state, fields.get("drains", []), now)
     directory.adopt(state)
     return state
 

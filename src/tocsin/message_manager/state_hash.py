@@ -12,6 +12,7 @@ from typing import Any
 
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.directory import Directory
+from tocsin.message_manager.drains import drain_fields
 from tocsin.message_manager.log import VOLATILE
 from tocsin.message_manager.snapshots import attempts_of, durable_needs
 from tocsin.message_manager.view import View
@@ -53,6 +54,7 @@ def describe_destination(state: DestinationState) -> dict[str, Any]:
         "producers": [(key, row.last, row.epoch) for key, row in state.producers.rows.items()],
         "delayed": [(batch, batch.left_out) for batch in state.delayed.all()],
         "stages": [(identity, stage.fields()) for identity, stage in sorted(state.stages.open.items())],
+        "drains": [drain_fields(drain) for _, drain in sorted(state.drains.items())],
     }  # fmt: skip
 
 

@@ -214,6 +214,12 @@ def request_reserve(state: DestinationState, view: View, ledger: Ledger) -> None
     view.pending_reserves.append((lsn, view.requested))
 
 
+def note_delivered(state: DestinationState, view: View, offset: int, ledger: Ledger) -> None:
+    """What is sent from now on behind the offset has certainly not been delivered before."""
+    state.lsn = ledger.append(RecordKind.RESERVE, write_reserve(state.id, view.id, offset))
+    view.suspect_below = offset
+
+
 def committed(state: DestinationState, ledger: Ledger) -> None:
     """Records have become durable: what they made may be seen."""
     before = state.visible_end

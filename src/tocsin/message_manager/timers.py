@@ -1,6 +1,6 @@
 """When a destination must be looked at again, and what is done then.
 
-Leases, back-offs, expiry, retention, silent producers and stages.
+Leases, back-offs, expiry, retention, silent producers, stages and drains.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import heapq
 
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.dispatch import expire_row, fetch
+from tocsin.message_manager.draining import next_release, release_silent
 from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.settlement import expire_leases
@@ -45,6 +46,8 @@ def next_wake(state: DestinationState, ledger: Ledger) -> float | None:
             times.append(ledger.now + _LEASE_CHECK_SECONDS)
     if state.options.retained and (state.options.max_age_ms or state.options.max_bytes) and len(state.log):
         times.append(ledger.now + _RETENTION_CHECK_SECONDS)
+    if state.drains:
+        times.append(max(next_release(state), ledger.now + _AGAIN_SECONDS))
     if state.producers.rows:
         times.append(ledger.now + PRODUCER_SILENCE_SECONDS / 24)
     return min(times, default=None)
@@ -61,6 +64,7 @@ def on_time(state: DestinationState, ledger: Ledger) -> None:
     expire_stages(state, ledger)
     _expire_messages(state, ledger)
     _retain(state, ledger)
+    release_silent(state, ledger)
     for producer_id in state.producers.silent(ledger.now)[:_FORGET_PER_CHECK]:
         state.producers.forget(producer_id)
         fields = {"destination": state.id, "producer": producer_id}

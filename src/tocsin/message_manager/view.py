@@ -6,6 +6,7 @@ exactly one state in a view:
     fresh      never handed out since the view or the server began: found by cursors over the log
     locked     in flight to one consumer
     set aside  came back (nack, lost lease, ended session) and waits for its turn, maybe for a back-off
+    drained    held by a drain, durably, until it finishes or releases them (queues only)
     finished   acknowledged, expired, dead-lettered or not matching: never delivered again
 """
 
@@ -64,8 +65,8 @@ class Subscription:
 
 class View:
     __slots__ = (
-        "born", "connection", "consumers", "cursors", "filtered_from", "finished", "groups", "id", "idle", "later",
-        "locks", "pending_reserves", "ready", "requested", "reserved", "selector", "set_aside", "start",
+        "born", "connection", "consumers", "cursors", "drained", "filtered_from", "finished", "groups", "id", "idle",
+        "later", "locks", "pending_reserves", "ready", "requested", "reserved", "selector", "set_aside", "start",
         "subscription", "suspect_below", "turn",
     )  # fmt: skip
 
@@ -82,6 +83,8 @@ class View:
         self.finished.add(0, start)
         self.locks = Locks()
         self.set_aside = RangeSet()
+        # None while no drain has ever held anything, so that others pay nothing for it.
+        self.drained: RangeSet | None = None
         self.ready: list[Returned] = []
         self.later: list[tuple[float, Returned]] = []
         # Row numbers where each priority's search for fresh messages goes on.
@@ -150,7 +153,7 @@ class View:
 
     def free(self, start: int, end: int) -> list[Range]:
         """The fresh messages of a range."""
-        if not self.locks and not self.set_aside and self.finished.next_missing(start) == start:
+        if not self.locks and not self.set_aside and not self.drained and self.finished.next_missing(start) == start:
             later = self.finished.within(start, end)
             if not later:
                 return [(start, end)]
@@ -159,7 +162,18 @@ class View:
             taken.add(low, high)
         for low, high in self.set_aside.within(start, end):
             taken.add(low, high)
+        if self.drained:
+            for low, high in self.drained.within(start, end):
+                taken.add(low, high)
         return taken.missing(start, end)
+
+    def in_flight(self) -> int:
+        """Messages that a consumer or a drain holds."""
+        return self.locks.messages() + (self.drained.count() if self.drained is not None else 0)
+
+    def is_held(self, start: int, end: int) -> bool:
+        """Whether somebody holds a message of the range: it stays what it is until it comes back."""
+        return bool(self.locks.overlapping(start, end) or (self.drained and self.drained.within(start, end)))
 
     def drop_set_aside(self, start: int, end: int) -> list[Returned]:
         """Takes set-aside messages of a range out again (they expire, are purged, or a resumed consumer claims them).

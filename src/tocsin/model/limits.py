@@ -147,6 +147,21 @@ EPOCHS_MAX = 16_384
 """Applications whose last committed epoch a group remembers."""
 EPOCH_MEMORY_SECONDS = 30 * 24 * 3_600
 
+# Drains.
+DRAINS_PER_QUEUE_MAX = 64
+DRAIN_ID_BYTES_MAX = 255
+DRAIN_TAKES_MAX = 256
+"""Takes of one drain that are not finished."""
+DRAIN_ROWS_PER_TAKE = 4_096
+"""Batches: what one take locks, one finish acknowledges and one release gives back costs a few milliseconds."""
+DRAIN_RANGES_PER_TAKE = 1_024
+DRAIN_RANGES_PER_ANSWER = 8_192
+"""Of several takes that are listed; a longer list comes page by page."""
+DRAIN_SECONDS_DEFAULT = 24 * 3600
+DRAIN_SECONDS_MAX = 366 * 24 * 3600
+POSTPONED_MAX = 1_024
+"""Requests for one destination that wait for a block from the disk, or for the end of a promotion."""
+
 # Journal.
 SEGMENT_BYTES_DEFAULT = 64 * MIB
 SEGMENT_BYTES_MIN = 4 * KIB
@@ -346,6 +361,7 @@ assert STAGE_SECONDS_DEFAULT <= STAGE_SECONDS_MAX < EPOCH_MEMORY_SECONDS, "who c
 assert 4 * EPOCHS_MAX < SNAPSHOT_ITEMS_MAX
 assert PREFETCH_DEFAULT <= PREFETCH_MAX <= DELIVERY_RESERVE_MESSAGES
 assert COMMANDS_PER_TURN <= INBOX_COMMANDS_MAX
+assert DRAIN_RANGES_PER_TAKE < DRAIN_RANGES_PER_ANSWER and 4 * DRAIN_RANGES_PER_ANSWER < VALUE_ITEMS_MAX
 assert SEGMENT_BYTES_MIN < SEGMENT_BYTES_DEFAULT <= SNAPSHOT_EVERY_BYTES
 assert SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX < 1 << 32, "positions in a segment are u32"
 assert READ_GAP_BYTES_MAX < READ_BYTES_MAX

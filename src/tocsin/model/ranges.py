@@ -91,6 +91,11 @@ class RangeSet:
         index = bisect_right(self._starts, number) - 1
         return self._ends[index] if index >= 0 and self._ends[index] > number else number
 
+    def next_present(self, number: int) -> int | None:
+        """The first number at or after the given one that is in the set."""
+        index = bisect_right(self._ends, number)
+        return max(number, self._starts[index]) if index < len(self._starts) else None
+
     def end(self) -> int:
         """One past the highest number; 0 for an empty set."""
         return self._ends[-1] if self._ends else 0

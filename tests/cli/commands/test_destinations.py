@@ -7,6 +7,8 @@ import re
 import pytest
 from tests.cli.shell import Shell
 
+import tocsin
+
 
 def test_create_list_show_purge_delete(shell: Shell, topic: str) -> None:
     name = topic.removeprefix("topic:")
@@ -102,6 +104,16 @@ def test_a_queue_on_a_terminal_has_no_limits_of_retained_topics(shell: Shell, qu
     }
     assert names["backoff"] == "2s"
     assert not names.keys() & {"max age", "max bytes", "subscriptions"}
+
+
+def test_drains_of_a_queue_are_shown(shell: Shell, queue: str) -> None:
+    shell.ok("send", queue, "a", "b", "c")
+    with tocsin.connect(shell.url) as connection:
+        connection.drain_take(f"queue:{queue}", "job", 0, messages=2)
+    lines = [words(line) for line in shell.seen("destinations", "show", queue).splitlines()]
+    assert ["drain", "takes", "messages", "last", "finished"] in lines
+    assert ["job", "1", "2", "1", "0"] in lines
+    assert shell.json("destinations", "show", queue)["drains"][0]["messages"] == 2
 
 
 def test_purging_says_how_many_went(shell: Shell, queue: str) -> None:

@@ -18,6 +18,7 @@ app = typer.Typer(help="Queues and topics: list, show, create, delete, purge.", 
 
 COLUMNS = ("kind", "name", "messages", "bytes", "consumers", "in_flight", "dead", "retained")
 SUBSCRIPTION_COLUMNS = ("name", "client_id", "durable", "shared", "selector", "messages", "in_flight")
+DRAIN_COLUMNS = ("drain", "takes", "messages", "last", "finished")
 NO_LIMIT = "no limit"
 
 
@@ -54,9 +55,12 @@ def show(
         print_json(found)
     elif on_terminal():
         subscriptions = found.pop("subscriptions", None) or []
+        drains = found.pop("drains", None) or []
         print_fields(_in_words(found), title=str(destination))
         if subscriptions:
             _print_rows(SUBSCRIPTION_COLUMNS, subscriptions, title="subscriptions")
+        if drains:
+            _print_rows(DRAIN_COLUMNS, drains, title="drains")
     else:
         print_fields(found)
 
