@@ -161,9 +161,9 @@ def _shown(take: Take) -> Fields:
 
 
 def _seconds(fields: Fields, drain: Drain | None) -> int:
-    seconds = number(fields, "seconds", drain.seconds if drain is not None else DRAIN_SECONDS_DEFAULT)
+    seconds = number(fields, "seconds", drain.seconds if drain is not None else int(DRAIN_SECONDS_DEFAULT))
     if not 0 < seconds <= DRAIN_SECONDS_MAX:
-        raise ProtocolError(f"A drain's time to live is 1 to {DRAIN_SECONDS_MAX} seconds, not {seconds}.")
+        raise ProtocolError(f"A drain's time to live is 1 to {DRAIN_SECONDS_MAX:.0f} seconds, not {seconds}.")
     return seconds
 
 

@@ -157,8 +157,8 @@ DRAIN_ROWS_PER_TAKE = 4_096
 DRAIN_RANGES_PER_TAKE = 1_024
 DRAIN_RANGES_PER_ANSWER = 8_192
 """Of several takes that are listed; a longer list comes page by page."""
-DRAIN_SECONDS_DEFAULT = 24 * 3600
-DRAIN_SECONDS_MAX = 366 * 24 * 3600
+DRAIN_SECONDS_DEFAULT = 24 * 3600.0
+DRAIN_SECONDS_MAX = 366 * 24 * 3600.0
 POSTPONED_MAX = 1_024
 """Requests for one destination that wait for a block from the disk, or for the end of a promotion."""
 
