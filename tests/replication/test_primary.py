@@ -284,3 +284,50 @@ def test_a_primary_steps_down_only_for_somebody_who_has_everything() -> None:
     leader.acked(THIRD, 2)
     leader.machine.hand_over(1.0)
     assert leader.seat.sent()[-1] == ((3,), Stand(EPOCH))
+
+
+def keep_publishing(leader: Leader, seconds: float, answers: bool = True) -> list[GroupMessage]:
+    """A record every 10 ms, at once on the own disk; the second member is always one record behind."""
+    messages: list[GroupMessage] = []
+    end = leader.now + seconds
+    while leader.now < end:
+        leader.now += 0.01
+        leader.machine.propose([Record(1, b"x")])
+        leader.flush()
+        if answers:
+            leader.machine.acked(2, Acked(EPOCH, SECOND.store, leader.seat.log.last_lsn - 1), leader.now)
+        if leader.now >= leader.machine.next_deadline():
+            leader.machine.tick(leader.now)
+        messages += [message for _, message in sent(leader.seat.taken())]
+    return messages
+
+
+def uncommitted(leader: Leader) -> int:
+    return leader.seat.log.last_lsn - leader.seat.context.committed
+
+
+def test_a_newcomer_that_is_always_a_little_behind_is_taken_in_all_the_same() -> None:
+    alone = CONFIG.with_in_sync([ME])
+    leader = Leader(alone)
+    leader.flush()
+    messages = keep_publishing(leader, 0.6)
+    assert [message for message in messages if isinstance(message, Prepare)]
+    (accept,) = (each for each in leader.promised(alone) if isinstance(each, Accept))
+    assert accept.config.in_sync == (ME, SECOND)
+    leader.accepted()
+    assert leader.machine.config.in_sync == (ME, SECOND)
+    keep_publishing(leader, 1.0)
+    assert uncommitted(leader) == 1, "only what the second one has not answered for yet"
+
+
+def test_a_newcomer_that_stops_answering_holds_commits_up_for_a_moment_only() -> None:
+    leader = Leader(CONFIG.with_in_sync([ME]))
+    leader.flush()
+    heartbeat = leader.seat.context.settings.heartbeat_seconds
+    keep_publishing(leader, heartbeat + 0.02)
+    keep_publishing(leader, heartbeat / 2, answers=False)
+    assert uncommitted(leader) > 1
+    keep_publishing(leader, heartbeat / 2, answers=False)
+    assert uncommitted(leader) == 0
+    keep_publishing(leader, 8 * heartbeat)
+    assert uncommitted(leader) == 0, "it is not waited for again at once"

@@ -1,10 +1,15 @@
-"""How far each follower is, and whom the primary would count on: the wishes behind R5."""
+"""How far each follower is, whom the primary would count on, and whom it waits for: the wishes behind R5."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.replication import rules
 from tocsin.replication.context import Context
+
+_WAITS_APART = 10
+"""In heartbeats, as long as one wait is at most: who keeps others waiting in vain does so a tenth of the time."""
 
 
 class _Progress:
@@ -85,8 +90,51 @@ class Followers:
                 return following
         return None
 
+    def near(self, config: GroupConfig, now: float) -> list[Replica]:
+        """Who could join if the primary waited a moment: each had, a moment ago, what there was a moment before."""
+        moment = self._context.settings.heartbeat_seconds
+        return [
+            replica
+            for replica, progress in self._progress.items()
+            if replica not in config.in_sync and replica != self._context.replica
+            and max(now - progress.behind_since, now - progress.heard_at) < moment
+        ]  # fmt: skip
+
     def _is_level(self, replica: Replica) -> bool:
         return self.durable.get(replica, 0) >= self._must_keep()
 
     def _must_keep(self) -> int:
         return rules.must_keep(self._context.committed, self._adopted)
+
+
+class Admission:
+    """While messages keep coming a newcomer is always a little behind, and never level when it is looked at. So commits
+    wait for it, for one moment: then it is level, and stays so until the register has taken it in.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.awaited: Sequence[Replica] = ()
+        self._until = self._not_before = float("-inf")
+
+    def begin(self, near: Sequence[Replica], now: float) -> None:
+        if near and not self.awaited and now >= self._not_before:
+            moment = self._context.settings.heartbeat_seconds
+            self.awaited, self._until = near, now + moment
+            self._not_before = now + _WAITS_APART * moment
+
+    def tick(self, now: float) -> None:
+        if now >= self._until:
+            self.awaited = ()
+
+    def joined(self, config: GroupConfig) -> None:
+        if all(replica in config.in_sync for replica in self.awaited):
+            self.awaited = ()
+            self._not_before = float("-inf")
+
+    def bound(self, durable: Mapping[Replica, int], lsn: int) -> int:
+        """Up to where may be committed."""
+        return min([lsn, *(durable.get(replica, 0) for replica in self.awaited)])
+
+    def next_deadline(self) -> float:
+        return self._until if self.awaited else float("inf")

@@ -12,7 +12,7 @@ from tocsin.model.limits import ORDER_BYTES_MAX, ORDER_ENTRIES_MAX, UNCOMMITTED_
 from tocsin.replication import rules
 from tocsin.replication.context import Context
 from tocsin.replication.events import Record
-from tocsin.replication.in_sync import Followers
+from tocsin.replication.in_sync import Admission, Followers
 from tocsin.replication.log import NOOP, Entry
 from tocsin.replication.messages import Acked, Order, OrderEntry, Stand
 from tocsin.replication.roles import Trigger
@@ -30,6 +30,7 @@ class Primary:
         self.trigger: Trigger | None = None
         self.changes = 0
         self._followers = Followers(context, config, now)
+        self._admission = Admission(context)
         self._granted: dict[Replica, float] = {}
         self._stamps: dict[int, float] = {}
         self._strangers: set[Replica] = set()
@@ -73,8 +74,11 @@ class Primary:
 
     def acked(self, sender: int, message: Acked, now: float) -> None:
         if message.epoch == self.epoch and message.lsn <= self._context.log.last_lsn:
+            self._now = now
             self._followers.acked(Replica(sender, message.store), message.lsn, now)
             self._advance()
+            if self._admission.awaited:
+                self._change_if_wanted(now)
 
     def log_progress(self, now: float) -> None:
         self._disk_moved_at = now
@@ -85,6 +89,7 @@ class Primary:
         self._followers.own_progress()
         configs = rules.configs_to_satisfy(self.config, self.pending)
         lsn = min(rules.commit_point(config, context.replica, durable) for config in configs)
+        lsn = self._admission.bound(durable, lsn)
         if lsn > context.committed and rules.is_own(context.log.epoch_at(lsn), self.epoch):
             context.commit(lsn, self.copies_of(lsn))
 
@@ -182,6 +187,7 @@ class Primary:
         if found == self.pending:
             self.config = found
             self.changes += 1
+            self._admission.joined(found)
             self._strangers -= set(found.voters)
         elif found != self.config:
             self.trigger = Trigger.HIGHER_EPOCH
@@ -194,14 +200,23 @@ class Primary:
         self._now = now
         if now >= self._heartbeat_at:
             self._send_heartbeat(now)
-            if not self._change.busy and self._wanted(now) is not None:
-                self._context.send_all(self._change.start(self._next_config, now))
+            if not self._change_if_wanted(now):
+                self._admission.begin(self._followers.near(self.config, now), now)
+        if now >= self._admission.next_deadline():
+            self._admission.tick(now)
+            self._advance()
         self._context.send_all(self._change.tick(now))
         self._settle_change()
 
+    def _change_if_wanted(self, now: float) -> bool:
+        """True when a change is under way."""
+        if not self._change.busy and self._wanted(now) is not None:
+            self._context.send_all(self._change.start(self._next_config, now))
+        return self._change.busy
+
     def next_deadline(self) -> float:
-        change = self._change.next_deadline()
-        return self._heartbeat_at if change is None else min(self._heartbeat_at, change)
+        change, deadline = self._change.next_deadline(), min(self._heartbeat_at, self._admission.next_deadline())
+        return deadline if change is None else min(deadline, change)
 
 
 def _pieces(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
