@@ -2,6 +2,7 @@
 
 from tocsin.model.errors import (
     AccessDenied,
+    ArchiveDamaged,
     AuthenticationFailed,
     ConfigError,
     ConnectionFailed,
@@ -36,6 +37,7 @@ from tocsin.model.errors import (
 
 __all__ = [
     "AccessDenied",
+    "ArchiveDamaged",
     "AuthenticationFailed",
     "ConfigError",
     "ConnectionFailed",

@@ -26,6 +26,7 @@ TocsinError
 ├── ProtocolError                 the peer broke the protocol: its fault, or a version mismatch
 ├── PipelineFailed                a Spark query ended with an error, whose cause the text names
 └── EnvironmentFailure            what a server finds around itself
+    ├── ArchiveDamaged            a Parquet archive contradicts its own log
     ├── ConfigError
     ├── DataDirectoryInUse
     ├── JournalDamaged
@@ -147,6 +148,10 @@ class EnvironmentFailure(TocsinError):
 
 class ConfigError(EnvironmentFailure):
     code = 24
+
+
+class ArchiveDamaged(EnvironmentFailure):
+    code = 36
 
 
 class DataDirectoryInUse(EnvironmentFailure):

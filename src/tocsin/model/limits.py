@@ -332,6 +332,21 @@ REDELIVERY_LIMIT = 10
 RECONNECT_PAUSE_SECONDS_FIRST = 0.05
 RECONNECT_PAUSE_SECONDS_MAX = 5.0
 
+# Archives that a Spark pipeline writes.
+ARCHIVE_SNAPSHOT_COMMITS = 64
+ARCHIVE_COMMIT_TRIES_MAX = 16
+"""Commits that others may make before ours; only a compaction and an archive ever meet."""
+ARCHIVE_SETTLE_SECONDS = 2.0
+"""How long a reader waits for a live archive to move files that it has committed."""
+ARCHIVE_GRACE_SECONDS = 3600.0
+"""How long files that a newer commit does without stay for readers of an older one."""
+REPLAY_CHUNK_ROWS = 200_000
+REPLAY_CHUNK_ROWS_MAX = 2_000_000
+REPLAY_CHUNK_SECONDS = 2.0
+"""A rate is kept from chunk to chunk, so a chunk has no more rows than this much time allows."""
+REPLAY_ID_CHARACTERS_MAX = 64
+VERIFY_EXAMPLES_MAX = 20
+
 assert MESSAGE_BYTES_DEFAULT <= MESSAGE_BYTES_MAX < BLOCK_BYTES_MAX
 assert BLOCK_BYTES_MAX < FRAME_BYTES_MAX < SEGMENT_BYTES_DEFAULT // 2, "a largest block must fit a segment"
 assert FRAME_BYTES_BEFORE_LOGIN < FRAME_BYTES_MAX < OUTBOUND_BYTES_MAX, "a slow connection may have a largest frame"
