@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tocsin import aio, errors, types
     from tocsin.client.admin import DestinationInfo
+    from tocsin.client.core_reading import RangeBlock
+    from tocsin.client.reading import Offsets
     from tocsin.client.sync import Connection, connect
     from tocsin.client.sync_consumer import Browser, Consumer
     from tocsin.client.sync_producer import Producer
+    from tocsin.client.sync_reader import RangeReader
     from tocsin.client.sync_session import Session
     from tocsin.model.bodies import MapBody, Serializers, StreamBody
     from tocsin.model.destination import Destination
@@ -34,8 +37,11 @@ __all__ = [
     "DestinationInfo",
     "MapBody",
     "Message",
+    "Offsets",
     "Producer",
     "Properties",
+    "RangeBlock",
+    "RangeReader",
     "Serializers",
     "Server",
     "Session",
@@ -56,8 +62,11 @@ _PLACES = {
     "DestinationInfo": "tocsin.client.admin",
     "MapBody": "tocsin.model.bodies",
     "Message": "tocsin.model.message",
+    "Offsets": "tocsin.client.reading",
     "Producer": "tocsin.client.sync_producer",
     "Properties": "tocsin.model.properties",
+    "RangeBlock": "tocsin.client.core_reading",
+    "RangeReader": "tocsin.client.sync_reader",
     "Serializers": "tocsin.model.bodies",
     "Server": "tocsin.node.server",
     "Session": "tocsin.client.sync_session",

@@ -149,3 +149,51 @@ def test_an_acknowledgement_counts_although_the_message_was_given_back_before() 
     cluster.fail_over(group, 11)
     assert consumer.settled == 2 and consumer.take() == []
     assert group.driver.show("queue:orders")["messages"] == 0
+
+
+def test_a_range_goes_on_behind_the_last_block_when_the_primary_dies() -> None:
+    group = RealGroup(1)
+    cluster = cluster_of(group)
+    client = cluster.connect()
+    client.request("destination.create", destination="topic:news", retained=True)
+    session = client.session()
+    producer = session.producer("topic:news")
+    for _ in range(6):
+        producer.send(*"abc")
+    start = {"offset": 1, "end": 16, "columns": ["body"]}
+    reader = session.consumer("topic:news", mode="replay", start=start, size=1)
+    assert [message.offset for message in reader.take()] == [1, 2]
+    die(cluster, group, 11)
+    assert reader.take() == [] and not reader.ended
+    reader.grant(1 << 40)
+    assert [message.offset for message in reader.take()] == list(range(3, 16))
+    assert reader.ended == {"consumer": reader.number, "end": True}
+
+
+def test_offsets_holds_and_identity_are_the_same_under_the_next_primary() -> None:
+    group = RealGroup(1)
+    cluster = cluster_of(group)
+    client = cluster.connect()
+    client.request("destination.create", destination="topic:news", retained=True)
+    client.session().producer("topic:news").send(*"abc")
+    client.request("hold.set", destination="topic:news", name="query", offset=1, seconds=60)
+    before = client.request("offset.range", destination="topic:news")
+    die(cluster, group, 11)
+    after = client.request("offset.range", destination="topic:news")
+    assert {**after, "id": 0} == {**before, "id": 0}
+    shown = client.request("destination.show", destination="topic:news")["holds"]
+    assert [(each["name"], each["offset"], each["lag"]) for each in shown] == [("query", 1, 2)]
+    cuts = client.request("offset.cuts", destination="topic:news", start=0, end=3, parts=2)
+    assert cuts["cuts"] == [0, 3]
+
+
+def test_requests_about_one_topic_go_to_its_group() -> None:
+    groups = [RealGroup(1), RealGroup(2, primary=20)]
+    cluster = cluster_of(*groups)
+    client = cluster.connect()
+    for index in range(4):
+        client.request("destination.create", destination=f"topic:t{index}", retained=True)
+        client.request("hold.set", destination=f"topic:t{index}", name="query", offset=0, seconds=60)
+        assert client.request("offset.range", destination=f"topic:t{index}")["retained"]
+    held = [state for group in groups for state in group.driver.manager.directory if state.holds.rows]
+    assert sorted(state.address.name for state in held) == ["t0", "t1", "t2", "t3"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.client_manager.real_group import RealGroup
 from tests.client_manager.scripted_groups import Cluster
 
 from tocsin.client_manager.dead_letters import share, shifted
 from tocsin.model.destination import DEAD_MESSAGES
+from tocsin.model.errors import IllegalState
 from tocsin.testing.scripted_session import ScriptedConsumer
 
 DEAD = f"queue:{DEAD_MESSAGES}"
@@ -100,3 +102,12 @@ def test_dead_messages_go_back_to_where_they_came_from() -> None:
     assert client.request("dead.resend", offsets=offsets)["messages"] == 2
     session = cluster.connect().session()
     assert [session.consumer(f"queue:{name}").bodies() for name in names] == [[f"dead in {name}"] for name in names]
+
+
+def test_dead_messages_of_several_groups_have_no_one_row_of_offsets() -> None:
+    cluster, _ = cluster_with_dead_messages()
+    client = cluster.connect()
+    with pytest.raises(IllegalState, match="browse it"):
+        client.request("offset.range", destination=DEAD)
+    with pytest.raises(IllegalState, match="browse it"):
+        client.session().consumer(DEAD, mode="replay", start={"offset": 0, "end": 9})

@@ -22,3 +22,15 @@ def test_what_is_not_kept_is_gone_also_when_something_was_said_about_it() -> Non
     assert consumer.held() == [(10, 16)]
     assert consumer.reopened([(11, 14)]) == [(10, 11), (14, 16)]
     assert consumer.held() == [(10, 14)]
+
+
+def test_a_reader_of_a_range_goes_on_with_all_that_it_asked_for() -> None:
+    start = {"offset": 5, "end": 90, "columns": ["key"]}
+    address = parse_destination("topic:t")
+    opened = OpenConsumer(1, b"s" * 16, 2, address, b"c" * 16, None, "replay", start=start, messages=9, bytes=1000)
+    reader = TrackedConsumer(1, opened)
+    assert [command.start for command in reader.again(1, lambda: 7) if isinstance(command, OpenConsumer)] == [start]
+    reader.delivered(Delivery(opened.key, 4, 0, [(1, 3, 1, 0), (4, 6, 1, 0)], b"x" * 100))
+    (again,) = reader.again(1, lambda: 8)
+    assert isinstance(again, OpenConsumer)
+    assert again.start == {"offset": 10, "end": 90, "columns": ["key"]} and again.bytes == 900

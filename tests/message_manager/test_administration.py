@@ -354,7 +354,8 @@ def test_offsets_by_range_and_by_time() -> None:
     for _ in range(3):
         producer.send("a", "b")
         driver.advance(10)
-    assert client.request("offset.range", destination="topic:news") | {"id": 0} == {"earliest": 0, "latest": 6, "id": 0}
+    found = client.request("offset.range", destination="topic:news")
+    assert (found["earliest"], found["latest"]) == (0, 6)
     at = [
         client.request("offset.at", destination="topic:news", time_ms=begin + seconds * 1000)["offset"]
         for seconds in (-5, 0, 1, 10, 20, 21, 999)

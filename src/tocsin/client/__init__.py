@@ -1,24 +1,28 @@
 """The library that applications import: one machine with two thin shells, threads and asyncio.
 
 core                     the connection's machine. Its mechanisms: core_dialing, core_login, core_sessions,
-                         core_publishing, core_consuming, core_settling, core_acknowledging
+                         core_publishing, core_consuming, core_reading, core_settling, core_acknowledging
 port                     what the core's objects need of a shell
 pending                  what operations wait for. In steps of it are written: operations, producing, requesting, admin,
-                         draining
+                         draining, reading
 batching, headers        messages on their way into blocks
 staging                  messages that are published all at once, given as columns
 delivered                messages on their way out of blocks
-sync, sync_*             the shell for threads: line (socket, I/O thread), worker, session, producer, consumer
+sync, sync_*             the shell for threads: line (socket, I/O thread), worker, session, producer, consumer,
+                         reader
 aio, aio_*               the same for asyncio
 settings, opening, url   what a connection is told to be
 temporary                destinations that end with their connection
 """
 
 from tocsin.client.admin import DestinationInfo, Metadata
+from tocsin.client.core_reading import RangeBlock
 from tocsin.client.draining import DrainTake
+from tocsin.client.reading import Offsets
 from tocsin.client.sync import Connection, connect
 from tocsin.client.sync_consumer import Browser, Consumer
 from tocsin.client.sync_producer import Producer
+from tocsin.client.sync_reader import RangeReader
 from tocsin.client.sync_session import Session
 
 __all__ = [
@@ -28,7 +32,10 @@ __all__ = [
     "DestinationInfo",
     "DrainTake",
     "Metadata",
+    "Offsets",
     "Producer",
+    "RangeBlock",
+    "RangeReader",
     "Session",
     "connect",
 ]

@@ -8,7 +8,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any
 
-from tocsin.client import draining, operations
+from tocsin.client import draining, operations, reading
 from tocsin.client.admin import DestinationInfo, Metadata, destination_options, list_steps, metadata
 from tocsin.client.aio_line import AioLine
 from tocsin.client.aio_session import Session
@@ -197,10 +197,25 @@ class Connection:
         reply = await self._request("offset.range", {"destination": str(as_destination(topic))})
         return int(reply["earliest"]), int(reply["latest"])
 
-    async def offset_at(self, topic: Destination | str, time: datetime) -> int:
-        """Of a retained topic: the first offset that was appended at or after a time with its zone."""
-        fields = {"destination": str(as_destination(topic)), "time_ms": operations.milliseconds_of(time)}
-        return int((await self._request("offset.at", fields))["offset"])
+    async def offsets(self, destination: Destination | str) -> reading.Offsets:
+        """Which offsets a destination has now, and the identity that tells it from others of the same name."""
+        return reading.Offsets.of(await self._request("offset.range", reading.about(destination)))
+
+    async def offset_at(self, topic: Destination | str, time: datetime | int) -> int:
+        """The first offset that was appended at or after a time with its zone, or milliseconds since 1970."""
+        return int((await self._request("offset.at", reading.time_fields(topic, time)))["offset"])
+
+    async def offset_cuts(self, destination: Destination | str, start: int, end: int, parts: int) -> list[int]:
+        """Cuts a range of offsets between batches into about equal parts; start and end are in the result."""
+        fields = reading.about(destination, start=start, end=end, parts=parts)
+        return reading.cuts_of(await self._request("offset.cuts", fields))
+
+    async def hold(self, topic: Destination | str, name: str, offset: int, seconds: float) -> None:
+        """Retention keeps everything from an offset on until the hold is set anew, released, or its time is over."""
+        await self._request("hold.set", reading.hold_fields(topic, name, offset, seconds))
+
+    async def release_hold(self, topic: Destination | str, name: str) -> None:
+        await self._request("hold.release", reading.about(topic, name=name))
 
     async def resend_dead(self, offsets: list[tuple[int, int]]) -> int:
         """Sends messages of _DMQ, given as ranges of offsets, back to where they came from."""

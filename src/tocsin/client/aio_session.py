@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
-from tocsin.client import operations
+from tocsin.client import operations, reading
 from tocsin.client.aio_consumer import Browser, Consumer
 from tocsin.client.aio_producer import Producer
+from tocsin.client.aio_reader import RangeReader
 from tocsin.client.aio_worker import AioWorker
 from tocsin.client.core_sessions import SessionState
 from tocsin.client.headers import as_destination
@@ -18,7 +19,7 @@ from tocsin.client.requesting import Requester
 from tocsin.client.temporary import TemporaryDestination
 from tocsin.model.destination import Destination, Kind, check_name
 from tocsin.model.errors import IllegalState, TimedOut
-from tocsin.model.limits import PREFETCH_DEFAULT
+from tocsin.model.limits import PREFETCH_DEFAULT, RANGE_BUFFER_BYTES
 from tocsin.model.message import Message
 
 if TYPE_CHECKING:
@@ -161,6 +162,27 @@ class Session:
         """Reads a retained topic from an offset, a time, "earliest" or "latest" on; nothing is acknowledged."""
         spec = operations.make_spec(topic, mode="replay", selector=selector, prefetch=prefetch, start=start)
         return Consumer(self, await self._line.run(operations.open_consumer(self._state, spec)))
+
+    async def read_range(
+        self,
+        topic: Destination | str,
+        start: int,
+        end: int,
+        *,
+        columns: Sequence[str] | None = None,
+        selector: str | None = None,
+        prefetch_bytes: int = RANGE_BUFFER_BYTES,
+        skip_removed: bool = False,
+        drain: tuple[str, int] | None = None,
+    ) -> RangeReader:
+        """Reads messages of a retained topic by their offsets, from start up to end: whole blocks, none decoded.
+
+        `columns` names what is wanted of them (such as "body", "key", "timestamp", "property:NAME"; all when absent); a
+        block may have more. Retention that has removed a part of the range is an error, unless `skip_removed`. Of a
+        queue the messages that are still there are shown, and not taken; `drain` reads the take of a drain.
+        """
+        spec = reading.range_spec(topic, start, end, columns, selector, prefetch_bytes, skip_removed, drain)
+        return RangeReader(self, await self._line.run(reading.open_range(self._state, spec)))
 
     async def browser(self, queue: Destination, selector: str | None = None) -> Browser:
         """Shows what is in a queue without taking it; iterate with `async for`."""

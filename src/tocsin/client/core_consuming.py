@@ -41,6 +41,8 @@ class ConsumerSpec:
     durable: bool = False
     shared: bool = False
     start: dict[str, Any] | None = None
+    buffer_bytes: int = CONSUMER_BUFFER_BYTES
+    """What may have come and not been looked at."""
 
 
 class ConsumerState:
@@ -297,12 +299,12 @@ class ConsumerState:
         prefetch = self.spec.prefetch
         messages = self.granted - self.received + self.unseen
         size = self.granted_bytes - self.received_bytes + self.buffered_bytes
-        if prefetch and (messages <= prefetch // 2 or size <= CONSUMER_BUFFER_BYTES // 2):
+        if prefetch and (messages <= prefetch // 2 or size <= self.spec.buffer_bytes // 2):
             self._grant(max(self.granted, self.received + prefetch - self.unseen))
 
     def _grant(self, messages: int) -> None:
         self.granted = messages
-        self.granted_bytes = self.received_bytes + max(0, CONSUMER_BUFFER_BYTES - self.buffered_bytes)
+        self.granted_bytes = self.received_bytes + max(0, self.spec.buffer_bytes - self.buffered_bytes)
         frame = write_credit(self.session.number, Credit(self.number, self.granted, self.granted_bytes))
         self.session.core.output.append(frame)
 

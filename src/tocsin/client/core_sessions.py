@@ -14,11 +14,11 @@ from tocsin.model.destination import Destination
 from tocsin.model.errors import IllegalState, ResourceExhausted, TocsinError
 from tocsin.model.identity import NO_ID
 from tocsin.model.limits import (
-    CONSUMER_BUFFER_BYTES,
     CONSUMERS_PER_SESSION_MAX,
     PRODUCERS_PER_SESSION_MAX,
 )
 from tocsin.model.ranges import Range
+from tocsin.model.reading import go_on_at
 
 if TYPE_CHECKING:
     from tocsin.client.core import Core
@@ -125,21 +125,24 @@ class SessionState:
         return self.core.request(self.number, "producer.close", {"producer": lane.number})
 
     def consumer(self, spec: ConsumerSpec) -> ConsumerState:
+        consumer = ConsumerState(self, self.core.next_number(), spec)
+        self.add_consumer(consumer)
+        return consumer
+
+    def add_consumer(self, consumer: ConsumerState) -> None:
         if len(self.consumers) >= CONSUMERS_PER_SESSION_MAX:
             raise ResourceExhausted(f"A session has {CONSUMERS_PER_SESSION_MAX} consumers at most; close some.")
-        consumer = ConsumerState(self, self.core.next_number(), spec)
         self.consumers.append(consumer)
         self.core.consumers[consumer.number] = consumer
         if self.ready:
             self._open_consumer(consumer)
-        return consumer
 
     def _open_consumer(self, consumer: ConsumerState) -> None:
         if consumer.ended:
             return
         consumer.received = consumer.received_bytes = 0
         consumer.granted = max(0, consumer.spec.prefetch - consumer.unseen)
-        consumer.granted_bytes = max(0, CONSUMER_BUFFER_BYTES - consumer.buffered_bytes)
+        consumer.granted_bytes = max(0, consumer.spec.buffer_bytes - consumer.buffered_bytes)
         fields = _open_fields(consumer)
         self.core.ask(self.number, "consumer.open", fields, partial(self._on_consumer_opened, consumer))
 
@@ -262,7 +265,7 @@ def _open_fields(consumer: ConsumerState) -> Fields:
     if not consumer.opened.done:
         return fields
     if spec.mode == "replay" and consumer.position is not None:
-        fields["start"] = {"offset": consumer.position}
+        fields["start"] = go_on_at(spec.start, consumer.position)
     elif consumer.settles:
         fields["held"] = [number for pair in consumer.settlements.held() for number in pair]
     return fields

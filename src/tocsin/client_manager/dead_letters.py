@@ -38,6 +38,7 @@ from tocsin.model.limits import GROUPS_MAX
 from tocsin.model.ranges import Range
 from tocsin.wire.frames import Outcome
 
+_NO_OFFSETS = f"{DEAD_MESSAGES} is spread over all groups of the cluster and has no one row of offsets; browse it."
 _NUMBER_BITS = 24
 _OFFSET_BITS = 44
 assert (GROUPS_MAX + 1) << _NUMBER_BITS < 1 << 32 and (GROUPS_MAX + 1) << _OFFSET_BITS < 1 << 53
@@ -116,7 +117,10 @@ class DeadLetters:
     def route(self, command: Command) -> None:
         match command:
             case OpenConsumer() if command.destination.name == DEAD_MESSAGES:
-                self._open(command)
+                if command.mode == "replay":
+                    self._answer(Failed(command.request, IllegalState(_NO_OFFSETS)))
+                else:
+                    self._open(command)
             case SettleMessages() if command.key in self._consumers:
                 self._settle(command, self._consumers[command.key])
             case GrantCredit() if command.key in self._consumers:
@@ -126,6 +130,8 @@ class DeadLetters:
             case CloseConsumer() if command.key in self._consumers:
                 done = partial(self._finish, command.request)
                 self._close(self._consumers.pop(command.key), Gathering(self._places, done).take)
+            case Administer() if _about(command) and command.operation.startswith("offset."):
+                self._answer(Failed(command.request, IllegalState(_NO_OFFSETS)))
             case Administer() if self._is_about_dead_messages(command):
                 self._administer(command)
             case CloseSession():
@@ -200,8 +206,7 @@ class DeadLetters:
     def _is_about_dead_messages(self, command: Administer) -> bool:
         if command.operation == "dead.resend":
             return True
-        about = command.fields.get("destination") == f"queue:{DEAD_MESSAGES}"
-        return about and command.operation in ("destination.show", "destination.purge")
+        return _about(command) and command.operation in ("destination.show", "destination.purge")
 
     def _administer(self, command: Administer) -> None:
         gathering = Gathering(self._places, partial(self._administered, command))
@@ -266,3 +271,7 @@ class DeadLetters:
             self._gone(key, ranges)
         else:
             self._gone(found[0], shifted(ranges, found[1]))
+
+
+def _about(command: Administer) -> bool:
+    return bool(command.fields.get("destination") == f"queue:{DEAD_MESSAGES}")

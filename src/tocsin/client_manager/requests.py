@@ -12,10 +12,12 @@ from tocsin.cluster.commands import Administer, OpenConsumer
 from tocsin.model.destination import TEMPORARY_PREFIX, Destination, kind_of, parse_destination
 from tocsin.model.errors import InvalidDestination, ProtocolError
 from tocsin.model.identity import show_id
-from tocsin.model.limits import PREFETCH_MAX, SELECTOR_CHARACTERS_MAX, SUBSCRIPTION_NAME_BYTES_MAX
+from tocsin.model.limits import PREFETCH_MAX, RANGE_MESSAGES, SELECTOR_CHARACTERS_MAX, SUBSCRIPTION_NAME_BYTES_MAX
 from tocsin.model.ranges import Range
 
 MODES = frozenset({"consume", "browse", "replay"})
+_MESSAGES_MAX = {"replay": RANGE_MESSAGES}
+"""What may be on the way to a consumer that nothing has to be remembered for."""
 
 ADMINISTRATION = {
     "destination.create": Action.CREATE,
@@ -25,6 +27,9 @@ ADMINISTRATION = {
     "destination.show": Action.BROWSE,
     "offset.range": Action.BROWSE,
     "offset.at": Action.BROWSE,
+    "offset.cuts": Action.BROWSE,
+    "hold.set": Action.CONSUME,
+    "hold.release": Action.CONSUME,
     "subscription.delete": Action.CONSUME,
     "dead.resend": Action.ADMINISTER,
     **dict.fromkeys(STAGE_REQUESTS, Action.PUBLISH),
@@ -89,8 +94,8 @@ def open_consumer(request: int, session: bytes, connection: ConnectionState, fie
         request, session, number(fields, "consumer"), destination, connection.identity, connection.client_id, mode,
         selector, bool(field(fields, "no_local", bool, False)), subscription,
         bool(field(fields, "durable", bool, False)), bool(field(fields, "shared", bool, False)),
-        field(fields, "start", dict),
-        min(field(fields, "messages", int, 0), PREFETCH_MAX), field(fields, "bytes", int, 0), ranges(fields, "held"),
+        field(fields, "start", dict), min(field(fields, "messages", int, 0), _MESSAGES_MAX.get(mode, PREFETCH_MAX)),
+        field(fields, "bytes", int, 0), ranges(fields, "held"),
     )  # fmt: skip
 
 
@@ -107,7 +112,8 @@ def ranges(fields: dict[str, Any], name: str) -> list[Range] | None:
 FIELDS: dict[str, type] = {
     "destination": str, "retained": bool, "max_age_ms": int, "max_bytes": int, "redelivery_limit": int,
     "backoff_ms": int, "min_copies": int, "prefix": str, "after": str, "limit": int, "time_ms": int,
-    "subscription": str, "durable": bool,
+    "subscription": str, "durable": bool, "start": int, "end": int, "parts": int, "name": str, "offset": int,
+    "seconds": int,
 }  # fmt: skip
 _DRAIN_FIELDS: dict[str, type] = {
     "drain": str, "after": int, "upto": int, "messages": int, "bytes": int, "seconds": int,
@@ -126,6 +132,9 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "destination.show": ("destination",),
     "offset.range": ("destination",),
     "offset.at": ("destination", "time_ms"),
+    "offset.cuts": ("destination", "start", "end", "parts"),
+    "hold.set": ("destination", "name", "offset", "seconds"),
+    "hold.release": ("destination", "name"),
     "subscription.delete": ("subscription",),
     "dead.resend": ("offsets",),
     "drain.take": ("destination", "drain", "after"),

@@ -23,6 +23,7 @@ from tocsin.cluster.commands import (
     SettleMessages,
 )
 from tocsin.model.ranges import Range, RangeSet
+from tocsin.model.reading import go_on_at
 from tocsin.wire.frames import Outcome, Settle
 
 NextRequest = Callable[[], int]
@@ -134,7 +135,7 @@ class TrackedConsumer:
             # It begins anew, and the client leaves out what it has seen: a position in the log would not do.
             return [CloseConsumer(next_request(), key), opened]
         if opened.start is not None and self._position is not None:
-            opened.start = {"offset": self._position}
+            opened.start = go_on_at(opened.start, self._position)
         if not self.settles:
             return [opened]
         opened.held = self.held()

@@ -10,8 +10,8 @@ from tocsin.journal.jobs import Location
 from tocsin.journal.record import HEADER, HEADER_BYTES, record_bytes
 from tocsin.journal.segment import FILE_HEADER_BYTES, HeaderState, decode_header
 from tocsin.model.errors import JournalDamaged
-from tocsin.model.limits import READ_BYTES_MAX, READ_GAP_BYTES_MAX, READ_OPEN_FILES_MAX
-from tocsin.runtime.ports import File, Files
+from tocsin.model.limits import READ_BYTES_MAX, READ_GAP_BYTES_MAX, READ_OPEN_FILES_MAX, READ_WINDOW_BYTES_MIN
+from tocsin.runtime.ports import Buffer, File, Files
 
 
 class StaleLocation(LookupError):
@@ -29,7 +29,19 @@ class BlockReader:
 
     def read(self, locations: Sequence[Location]) -> list[bytes]:
         """The payloads, in the order of `locations`. Raises JournalDamaged or StaleLocation."""
-        payloads = [b""] * len(locations)
+        return [bytes(payload) for payload in self._payloads(locations)]
+
+    def read_windows(self, locations: Sequence[Location]) -> list[Buffer]:
+        """The same without a copy of the large ones: they are windows into what was read at once with their
+        neighbours, which stays in memory with them.
+        """
+        return [
+            payload if len(payload) >= READ_WINDOW_BYTES_MIN else bytes(payload)
+            for payload in self._payloads(locations)
+        ]
+
+    def _payloads(self, locations: Sequence[Location]) -> list[memoryview]:
+        payloads = [memoryview(b"")] * len(locations)
         order = sorted(range(len(locations)), key=lambda place: locations[place][:3])
         for run in _runs(locations, order):
             first, last = locations[run[0]], locations[run[-1]]
@@ -37,8 +49,7 @@ class BlockReader:
             data = file.read(first.position, _end(last) - first.position)
             for place in run:
                 where = locations[place]
-                payload = verified_payload(data, where.position - first.position, seed, where)
-                payloads[place] = bytes(payload)
+                payloads[place] = verified_payload(data, where.position - first.position, seed, where)
         return payloads
 
     def read_records(self, locations: Sequence[Location]) -> list[tuple[int, int, bytes]]:

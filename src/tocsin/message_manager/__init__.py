@@ -23,7 +23,7 @@ services        requests that are about no destination's own flow of control
 dispatch        which consumer with credit gets what
 filtering       selectors, groups and expiry: the reasons to look inside a batch
 grouping        message groups: one consumer for each
-readers         browsing and replay
+readers         browsing, replay and reading of ranges
 settlement      acknowledge, nack, release, renew
 refusing        what a client is told when its command can't be done
 removals        the way to the dead message queue, and back
@@ -33,7 +33,10 @@ draining        drains take, finish and release: records and what they do
 taking          what a drain takes, in long ranges
 drain_requests  requests about drains
 request_fields  fields of requests, checked
-administration  create, delete, purge, list, show
+holds           what retention must not drop, because somebody still wants to read it
+holding         holds are set, moved and released, and end by themselves
+offsets         which offsets a destination has, and where a range of them may be cut
+administration  create, delete, purge, list, show, offsets, holds
 ledger          journal records, answers that wait for the disk, blocks
 cache           recently stored blocks; the others are read from the journal
 records         what is written to the journal, and its bytes

@@ -1,4 +1,4 @@
-"""Requests about destinations: create, delete, purge, list, show, offsets, unsubscribe, resend."""
+"""Requests about destinations: create, delete, purge, list, show, offsets, holds, unsubscribe, resend."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 from tocsin.message_manager.destination import DestinationState, Options, Removal
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.drain_requests import DRAIN_OPERATIONS, DrainRequests, show_drains
+from tocsin.message_manager.holding import describe_holds, release_hold, set_hold
 from tocsin.message_manager.ledger import DropStream, Ledger
+from tocsin.message_manager.offsets import cut, offset_range
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.request_fields import number as _number
 from tocsin.message_manager.request_fields import text as _text
@@ -32,12 +34,9 @@ Result = tuple[Fields, int]
 """The reply's fields, and the LSN that must be durable before it leaves."""
 
 _ABOUT_ONE = DRAIN_OPERATIONS | {
-    "destination.delete",
-    "destination.purge",
-    "destination.show",
-    "offset.range",
-    "offset.at",
-}
+    "destination.delete", "destination.purge", "destination.show", "offset.range", "offset.at", "offset.cuts",
+    "hold.set", "hold.release",
+}  # fmt: skip
 
 
 class Administration:
@@ -67,6 +66,9 @@ class Administration:
             "subscription.replace": self._replace_subscription,
             "offset.range": self._offset_range,
             "offset.at": self._offset_at,
+            "offset.cuts": self._offset_cuts,
+            "hold.set": self._set_hold,
+            "hold.release": self._release_hold,
             "dead.resend": self._resend,
         }
         self.drains = DrainRequests(directory, ledger)
@@ -179,6 +181,7 @@ class Administration:
         ]
         details["producers"] = len(state.producers.rows)
         details["drains"] = show_drains(state, self._ledger)
+        details["holds"] = describe_holds(state)
         return details, 0
 
     def _unsubscribe(self, fields: Fields) -> Result:
@@ -213,12 +216,23 @@ class Administration:
         return self._directory.durable.get((client_id, name)) or self._directory.durable.get((None, name))
 
     def _offset_range(self, fields: Fields) -> Result:
-        state = self._state(fields)
-        return {"earliest": state.log.first_offset, "latest": state.visible_end}, 0
+        return offset_range(self._state(fields)), 0
 
     def _offset_at(self, fields: Fields) -> Result:
         state = self._state(fields)
         return {"offset": min(offset_at(state, _number(fields, "time_ms", 0)), state.visible_end)}, 0
+
+    def _offset_cuts(self, fields: Fields) -> Result:
+        state = self._state(fields)
+        start, end = _number(fields, "start", 0), _number(fields, "end", state.visible_end)
+        return {"cuts": cut(state, start, end, _number(fields, "parts", 1))}, 0
+
+    def _set_hold(self, fields: Fields) -> Result:
+        state, offset, seconds = self._state(fields), _number(fields, "offset", 0), _number(fields, "seconds", 0)
+        return {}, set_hold(state, _text(fields, "name"), offset, seconds, self._ledger)
+
+    def _release_hold(self, fields: Fields) -> Result:
+        return {}, release_hold(self._state(fields), _text(fields, "name"), self._ledger)
 
     def _resend(self, fields: Fields) -> Result:
         state = self._directory.find(Destination(Kind.QUEUE, DEAD_MESSAGES))

@@ -11,6 +11,7 @@ from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.grouping import leave_groups
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.locks import Lock
+from tocsin.message_manager.readers import check_range
 from tocsin.message_manager.selector import compile_selector
 from tocsin.message_manager.settlement import count_attempt, give_back, put_back
 from tocsin.message_manager.subscribing import start_offset, unsubscribe, view_for
@@ -18,6 +19,7 @@ from tocsin.message_manager.view import View
 from tocsin.model.destination import Kind
 from tocsin.model.errors import InvalidDestination
 from tocsin.model.ranges import Range, RangeSet
+from tocsin.model.reading import range_of
 
 
 @dataclass(slots=True)
@@ -42,9 +44,7 @@ def attach(
         _start_browse(state, consumer)
         return Attachment(consumer, state, None)
     if opened.mode == "replay":
-        if not state.options.retained:
-            raise InvalidDestination(f"{state.address} is not retained, so it can't be replayed.")
-        consumer.position = start_offset(state, opened.start or {"at": "latest"})
+        _start_replay(state, consumer, opened)
         state.readers.append(consumer)
         return Attachment(consumer, state, None)
     view = view_for(directory, state, opened, ledger)
@@ -56,6 +56,17 @@ def attach(
     view.consumers.append(consumer)
     view.idle = False
     return Attachment(consumer, state, view)
+
+
+def _start_replay(state: DestinationState, consumer: Consumer, opened: OpenConsumer) -> None:
+    wanted = consumer.range = range_of(opened.start)
+    if wanted is not None:
+        check_range(state, wanted)
+        consumer.position = wanted.offset
+        return
+    if not state.options.retained:
+        raise InvalidDestination(f"{state.address} is not retained, so it can't be replayed.")
+    consumer.position = start_offset(state, opened.start or {"at": "latest"})
 
 
 def _start_browse(state: DestinationState, consumer: Consumer) -> None:
@@ -76,7 +87,8 @@ def resume(attachment: Attachment, origin: str, opened: OpenConsumer, lease: flo
     if view is None:
         if consumer.mode == "replay" and opened.start:
             # What was sent and did not arrive is sent again: the client says where to go on.
-            consumer.position = start_offset(state, opened.start)
+            _start_replay(state, consumer, opened)
+            consumer.asked_from = consumer.asked = 0
         return []
     held = RangeSet(opened.held or [])
     kept = RangeSet()

@@ -15,6 +15,7 @@ from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.delay import Delayed, DelayedBatch
 from tocsin.message_manager.drains import Drain
 from tocsin.message_manager.filtering import matching
+from tocsin.message_manager.holds import Holds
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.log import UNFILTERED, VOLATILE, DestinationLog, row_flags
 from tocsin.message_manager.producers import Producers
@@ -83,12 +84,14 @@ _WITH_UNFILTERED = bytes(flags | UNFILTERED for flags in range(256))
 class DestinationState:
     __slots__ = (
         "address",
+        "born",
         "commits",
         "connection",
         "counters",
         "delayed",
         "drains",
         "expiring",
+        "holds",
         "id",
         "inbox",
         "incarnation",
@@ -124,6 +127,8 @@ class DestinationState:
         self.connection = connection
         # Which of the destinations that bore this name; 0: the directory of names has not been asked.
         self.incarnation = incarnation
+        # When it was created, in ms since 1970; 0: by a release that did not note it.
+        self.born = 0
         # The state describes all records of this destination up to this LSN.
         self.lsn = 0
         self.log = DestinationLog()
@@ -136,6 +141,7 @@ class DestinationState:
         self.stages = Stages()
         # Of a queue, by their names.
         self.drains: dict[str, Drain] = {}
+        self.holds = Holds()
         self.readers: list[Consumer] = []
         self.inbox: deque[tuple[str, Any]] = deque()
         # Requests that are asked again at the next turn; bounded like all that drains have.
@@ -153,6 +159,11 @@ class DestinationState:
         # Views take turns at being served first.
         self.turn = 0
         self.counters = Counters()
+
+    @property
+    def identity(self) -> str:
+        """Tells it from others that bore or will bear its name; the same on all members, now and later."""
+        return f"{self.born:x}-{self.id:x}"
 
     # ---- what records describe
 

@@ -92,7 +92,7 @@ class Directory:
             )
         fields: dict[str, Any] = {
             "id": self.next_id, "name": address.name, "kind": int(address.kind), "connection": connection,
-            "incarnation": incarnation, **options.fields(),
+            "incarnation": incarnation, "born": ledger.now_ms, **options.fields(),
         }  # fmt: skip
         lsn = ledger.append(RecordKind.CREATE, write_map(fields))
         return self.apply_create(fields, lsn)
@@ -103,6 +103,7 @@ class Directory:
         # Records of a former release lack what came later.
         options = Options(**{name: fields.get(name, value) for name, value in Options().fields().items()})
         state = DestinationState(fields["id"], address, options, connection, fields.get("incarnation", 0))
+        state.born = fields.get("born", 0)
         self.adopt(state)
         state.lsn = self.lsn = lsn
         return state

@@ -309,23 +309,36 @@ def send(
 
 def fetch(state: DestinationState, row: int, ledger: Ledger) -> Block | None:
     """The row's block when it is at hand; otherwise it and its neighbours are asked for."""
+    lsn = state.log.lsns[row - state.log.base]
+    block = ledger.block(lsn)
+    if block is None and lsn not in state.reading and lsn <= ledger.committed:
+        ask_for(state, row, ROWS_PER_STEP, ledger.read_ahead_bytes, ledger)
+    return block
+
+
+def ask_for(state: DestinationState, row: int, rows: int, size: int, ledger: Ledger) -> int:
+    """Has blocks read from the disk, from a row on: so many at most, and of such a size, but the first in any case.
+
+    Returns the row behind the last one.
+    """
     log = state.log
     place = row - log.base
-    block = ledger.block(log.lsns[place])
-    if block is not None or log.lsns[place] in state.reading or log.lsns[place] > ledger.committed:
-        return block
-    lsns, firsts, size = [log.lsns[place]], [log.firsts[place]], log.sizes[place]
-    for index in range(place + 1, min(len(log), place + ROWS_PER_STEP)):
+    lsns: list[int] = []
+    firsts: list[int] = []
+    index, end = place, min(len(log), place + rows)
+    while index < end:
         lsn = log.lsns[index]
-        size += log.sizes[index]
-        if size > ledger.read_ahead_bytes or lsn > ledger.committed or ledger.block(lsn) is not None:
+        size -= log.sizes[index]
+        if lsn > ledger.committed or (index > place and (size < 0 or ledger.block(lsn) is not None)):
             break
-        if lsn not in state.reading and (log.needed[index] or state.options.retained):
+        if lsn not in state.reading and (index == place or log.needed[index] or state.options.retained):
             lsns.append(lsn)
             firsts.append(log.firsts[index])
-    state.reading.update(lsns)
-    ledger.reads.append(ReadBlocks(state.id, lsns, firsts))
-    return None
+        index += 1
+    if lsns:
+        state.reading.update(lsns)
+        ledger.reads.append(ReadBlocks(state.id, lsns, firsts))
+    return log.base + index
 
 
 def _expire(state: DestinationState, row: int, block: Block, ledger: Ledger) -> bool:

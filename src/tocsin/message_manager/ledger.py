@@ -16,7 +16,7 @@ from tocsin.message_manager.cache import BlockCache
 from tocsin.message_manager.records import RecordKind
 from tocsin.model.batch import Block
 from tocsin.model.identity import Lsn
-from tocsin.model.limits import READ_AHEAD_BYTES
+from tocsin.model.limits import RANGE_READ_BYTES, READ_AHEAD_BYTES
 from tocsin.model.values import Bytes
 
 
@@ -66,7 +66,7 @@ class DropStream:
 class Ledger:
     __slots__ = (
         "_copies", "_doubtful", "_dropping", "_waiting", "cache", "committed", "delivered_bytes", "drops", "journal",
-        "now", "now_ms", "out", "possible_copies", "read_ahead_bytes", "reads", "spared",
+        "now", "now_ms", "out", "possible_copies", "range_read_bytes", "read_ahead_bytes", "reads", "spared",
     )  # fmt: skip
 
     def __init__(self, journal: Records, cache_bytes: int) -> None:
@@ -86,6 +86,8 @@ class Ledger:
         self.drops: list[DropStream] = []
         # Reading more ahead than the cache can hold would throw out what was asked for.
         self.read_ahead_bytes = min(READ_AHEAD_BYTES, cache_bytes // 4)
+        # A reader of a range has one such piece read while it is given the one before.
+        self.range_read_bytes = min(RANGE_READ_BYTES, cache_bytes // 8)
         self._waiting: deque[tuple[int, str, Reply]] = deque()
         # Confirmations that wait for a second copy, which may take long; producers' windows bound them.
         self._doubtful: deque[tuple[int, str, Stored]] = deque()

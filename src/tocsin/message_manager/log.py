@@ -125,6 +125,12 @@ class DestinationLog:
         """Row number of the first row that has the offset or a later one."""
         return self.base + max(0, bisect_right(self.firsts, offset) - 1) if self.firsts else self.base
 
+    def rows_before(self, offset: int) -> int:
+        """How many rows at the front end at or before an offset."""
+        if offset >= self.next_offset:
+            return len(self.firsts)
+        return max(0, bisect_right(self.firsts, offset) - 1)
+
     def span(self, row: int) -> tuple[int, int]:
         """(first offset, end offset) of a row."""
         index = row - self.base

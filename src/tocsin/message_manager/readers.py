@@ -1,17 +1,24 @@
-"""Browsing and replay: reading the log without locking anything."""
+"""Browsing, replay and reading of ranges: looking at the log without locking anything.
+
+A reader of a range is there for bulk: it gets whole blocks in the order of their offsets, as many as its credit in
+bytes allows; while one piece is sent, the next is on its way from the disk.
+"""
 
 from __future__ import annotations
 
 from tocsin.cluster.commands import ConsumerEnded
 from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.destination import DestinationState
-from tocsin.message_manager.dispatch import Step, fetch, send
+from tocsin.message_manager.dispatch import Step, ask_for, fetch, send
 from tocsin.message_manager.filtering import expired, matching
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.view import QUEUE_VIEW
 from tocsin.model.batch import Block
-from tocsin.model.limits import DELIVERED_BYTES_PER_RUN
+from tocsin.model.destination import Kind
+from tocsin.model.errors import DataLost, InvalidDestination, TocsinError
+from tocsin.model.limits import DELIVERED_BYTES_PER_RUN, RANGE_READ_ROWS
 from tocsin.model.ranges import Range, RangeSet, subtract
+from tocsin.model.reading import RangeRead
 
 
 def serve_readers(state: DestinationState, ledger: Ledger, step: Step) -> bool:
@@ -19,14 +26,103 @@ def serve_readers(state: DestinationState, ledger: Ledger, step: Step) -> bool:
     more = False
     for reader in list(state.readers):
         if ledger.delivered_bytes > DELIVERED_BYTES_PER_RUN:
-            return True
+            more = True
+            break
         if reader.opened_lsn > ledger.committed or reader.origin in ledger.spared:
             continue
-        if reader.mode == "browse":
+        if reader.range is not None:
+            more |= _read_range(state, reader, reader.range, ledger, step)
+        elif reader.mode == "browse":
             more |= _browse(state, reader, ledger, step)
         else:
             more |= _replay(state, reader, ledger, step)
+    if more and len(state.readers) > 1:
+        # Next time another one is first.
+        state.readers.append(state.readers.pop(0))
     return more
+
+
+def check_range(state: DestinationState, wanted: RangeRead) -> None:
+    """Refuses what can't be read as a range."""
+    if wanted.drain is not None:
+        raise InvalidDestination(f"{state.address} has no drain {wanted.drain!r}.")
+    if state.address.kind is Kind.TOPIC and not state.options.retained:
+        raise InvalidDestination(f"{state.address} is not retained, so nothing of its past can be read.")
+
+
+def _read_range(state: DestinationState, reader: Consumer, wanted: RangeRead, ledger: Ledger, step: Step) -> bool:
+    log = state.log
+    if reader.position < min(log.first_offset, wanted.end):
+        if state.options.retained and not wanted.skip_removed:
+            _end(state, reader, _removed(state, reader.position, min(log.first_offset, wanted.end)), ledger)
+            return False
+        reader.position = log.first_offset
+    while reader.position < min(wanted.end, state.visible_end) and reader.credit > 0:
+        if ledger.delivered_bytes > DELIVERED_BYTES_PER_RUN or not step.look_at():
+            return True
+        row = log.row_at(reader.position)
+        end = min(log.span(row)[1], wanted.end)
+        ranges = _stored(state, wanted, reader.position, end)
+        if not ranges:
+            reader.position = end
+            continue
+        _read_ahead(state, reader, wanted, row, ledger)
+        block = fetch(state, row, ledger)
+        if block is None:
+            return False
+        _send_row(state, reader, wanted, row, block, ranges, ledger, step)
+    if reader.position >= wanted.end:
+        _end(state, reader, None, ledger)
+    return False
+
+
+def _read_ahead(state: DestinationState, reader: Consumer, wanted: RangeRead, row: int, ledger: Ledger) -> None:
+    """Asks for the next piece as soon as the one before is begun."""
+    log = state.log
+    start = max(reader.asked, row)
+    if row < reader.asked_from or start >= log.end or log.span(start)[0] >= wanted.end:
+        return
+    lsn = log.lsns[start - log.base]
+    if lsn not in state.reading and lsn <= ledger.committed and ledger.block(lsn) is None:
+        reader.asked_from = start
+        # Two readers have two pieces each in the cache; more of them have smaller ones.
+        size = ledger.range_read_bytes // max(1, len(state.readers) // 2)
+        reader.asked = ask_for(state, start, RANGE_READ_ROWS, size, ledger)
+
+
+def _stored(state: DestinationState, wanted: RangeRead, start: int, end: int) -> list[Range]:
+    """What there is of a range within a row: of a queue's messages some are finished, and their block may be gone."""
+    if state.address.kind is Kind.TOPIC:
+        return [(start, end)]
+    return state.views[QUEUE_VIEW].finished.missing(start, end)
+
+
+def _send_row(
+    state: DestinationState, reader: Consumer, wanted: RangeRead, row: int, block: Block, ranges: list[Range],
+    ledger: Ledger, step: Step,
+) -> None:  # fmt: skip
+    first, end = state.log.span(row)
+    if state.address.kind is Kind.QUEUE and block.earliest_expiry:
+        step.look_into(block)
+        ranges = subtract(ranges, [(first + low, first + high) for low, high in expired(block, ledger.now_ms)[0]])
+    ranges = _filtered(reader, block, first, step, ranges)
+    ranges, reader.position = _within_credit(ranges, reader.credit, min(end, wanted.end))
+    if ranges:
+        if wanted.projection is not None:
+            block = wanted.projection.of(block)
+        send(state, reader, row, block, ranges, 1, 0, ledger)
+
+
+def _removed(state: DestinationState, start: int, end: int) -> DataLost:
+    return DataLost(
+        f"Offsets {start} to {end} of {state.address} have been removed by retention; "
+        "begin later, keep more, or hold what you will read."
+    )
+
+
+def _end(state: DestinationState, reader: Consumer, error: TocsinError | None, ledger: Ledger) -> None:
+    state.readers.remove(reader)
+    ledger.reply(reader.origin, ConsumerEnded(reader.key, error))
 
 
 def _replay(state: DestinationState, reader: Consumer, ledger: Ledger, step: Step) -> bool:
@@ -58,8 +154,7 @@ def _browse(state: DestinationState, reader: Consumer, ledger: Ledger, step: Ste
         row = log.next_row(max(reader.cursors[1], log.base), priority)
         if row < 0 or log.span(row)[0] >= reader.browse_end:
             if priority == 0:
-                state.readers.remove(reader)
-                ledger.reply(reader.origin, ConsumerEnded(reader.key, None))
+                _end(state, reader, None, ledger)
                 return False
             reader.cursors = [priority - 1, 0]
             reader.position = 0

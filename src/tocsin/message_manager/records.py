@@ -15,6 +15,7 @@
     NAME         map            a name is given to a destination of some group
     UNNAME       map            it is free again
     ADOPT        map            a destination from before the directory of names has got its incarnation
+    HOLD         map            a retention hold is set or moved, or gone when it has no offset
     STAGE        map            a stage of a destination is open
     COMMIT       map            an epoch of an application is committed: its stages get their offsets, all in one step
     UNSTAGE      map            stages of a destination are gone
@@ -85,6 +86,7 @@ class RecordKind(IntEnum):
     NAME = 13
     UNNAME = 14
     ADOPT = 15
+    HOLD = 16
     STAGE = 20
     COMMIT = 21
     UNSTAGE = 22

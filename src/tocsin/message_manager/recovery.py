@@ -65,6 +65,7 @@ class Recovery:
             RecordKind.NAME: self._name,
             RecordKind.UNNAME: self._unname,
             RecordKind.ADOPT: self._adopt,
+            RecordKind.HOLD: self._hold,
             RecordKind.STAGE: self._stage,
             RecordKind.COMMIT: self._commit,
             RecordKind.UNSTAGE: self._unstage,
@@ -158,6 +159,13 @@ class Recovery:
         fields = read_map(payload)
         if self._young(fields["id"], lsn) is not None:
             self._directory.apply_adopt(fields, lsn)
+
+    def _hold(self, lsn: int, payload: Bytes) -> None:
+        fields = read_map(payload)
+        state = self._young(fields["destination"], lsn)
+        if state is not None:
+            state.lsn = lsn
+            state.holds.apply(fields)
 
     def _publish(self, lsn: int, payload: Bytes) -> None:
         stored = read_stored(payload)

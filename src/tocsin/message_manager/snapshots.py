@@ -51,8 +51,8 @@ def destination_section(state: DestinationState, lsn: int) -> Section:
     rows |= {"base": log.base, "next_offset": log.next_offset}
     fields: dict[str, Any] = {
         "id": state.id, "name": state.address.name, "kind": int(state.address.kind),
-        "connection": state.connection, "incarnation": state.incarnation,
-        "options": state.options.fields(), "next_view": state.next_view,
+        "connection": state.connection, "incarnation": state.incarnation, "born": state.born,
+        "holds": state.holds.fields(), "options": state.options.fields(), "next_view": state.next_view,
         "rows": rows, "views": [_view_fields(state, view) for view in state.views.values() if view.durable],
         "producers": _producer_fields(state), "delayed": _delayed_bytes(state), "left_out": _left_out(state),
         "committed": [[batch.lsn, batch.committed_lsn] for batch in state.delayed.all() if batch.committed_lsn],
@@ -178,6 +178,9 @@ def load_destination(directory: Directory, section: Section, now: float) -> Dest
         fields["id"], address, Options(**fields["options"]), connection, fields.get("incarnation", 0)
     )
     state.lsn = section.lsn
+    # A snapshot of a former release has neither.
+    state.born = fields.get("born", 0)
+    state.holds.load(fields.get("holds", []))
     state.next_view = fields["next_view"]
     _load_rows(state, fields["rows"])
     for each in fields["views"]:

@@ -1,6 +1,6 @@
 """When a destination must be looked at again, and what is done then.
 
-Leases, back-offs, expiry, retention, silent producers, stages and drains.
+Leases, back-offs, expiry, retention and its holds, silent producers, stages and drains.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import heapq
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.dispatch import expire_row, fetch
 from tocsin.message_manager.draining import next_release, release_silent
+from tocsin.message_manager.holding import end_overdue_holds
 from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.settlement import expire_leases
@@ -48,6 +49,8 @@ def next_wake(state: DestinationState, ledger: Ledger) -> float | None:
         times.append(ledger.now + _RETENTION_CHECK_SECONDS)
     if state.drains:
         times.append(max(next_release(state), ledger.now + _AGAIN_SECONDS))
+    if state.holds.rows:
+        times.append(_from_wall(state.holds.next_end_ms(), ledger))
     if state.producers.rows:
         times.append(ledger.now + PRODUCER_SILENCE_SECONDS / 24)
     return min(times, default=None)
@@ -63,6 +66,7 @@ def on_time(state: DestinationState, ledger: Ledger) -> None:
     expire_leases(state, ledger)
     expire_stages(state, ledger)
     _expire_messages(state, ledger)
+    end_overdue_holds(state, ledger)
     _retain(state, ledger)
     release_silent(state, ledger)
     for producer_id in state.producers.silent(ledger.now)[:_FORGET_PER_CHECK]:
@@ -93,13 +97,14 @@ def _expire_messages(state: DestinationState, ledger: Ledger) -> None:
 
 
 def _retain(state: DestinationState, ledger: Ledger) -> None:
-    """Drops rows of a retained topic that are too old or too many."""
+    """Drops rows of a retained topic that are too old or too many, and that no hold keeps."""
     options, log = state.options, state.log
     if not options.retained or not len(log):
         return
     rows, size = 0, log.live_bytes
     oldest = ledger.now_ms - options.max_age_ms if options.max_age_ms else None
-    while rows < len(log):
+    droppable = log.rows_before(state.holds.lowest()) if state.holds.rows else len(log)
+    while rows < droppable:
         too_old = oldest is not None and log.append_times[rows] < oldest
         too_many = options.max_bytes and size > options.max_bytes
         if not too_old and not too_many:

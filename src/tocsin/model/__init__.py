@@ -10,6 +10,8 @@ ranges        sorted, disjoint ranges of numbers: acknowledgements and reserves
 batch         the columnar block: the unit of work between two clients
 columns       between Python values and the columns of a block
 editing       slicing blocks and adding columns to them
+projection    blocks with some of their columns only
+reading       what a reader of a range of offsets asks for
 bodies        which Python value travels as which JMS body
 properties    names and values of message properties
 message       one message as the application sees it

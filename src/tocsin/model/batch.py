@@ -309,21 +309,22 @@ class Block:
     def column(self, column: Column) -> ColumnData | None:
         for entry in self.directory():
             if entry[0] == column:
-                return self._column(entry)
+                return self.column_at(entry)
         return None
 
     def columns(self) -> list[ColumnData]:
-        return [self._column(entry) for entry in self.directory()]
+        return [self.column_at(entry) for entry in self.directory()]
 
     def properties(self, name: str | None = None) -> list[ColumnData]:
         """The property columns, of one name or all; one name may come in several types."""
         return [
-            self._column(entry)
+            self.column_at(entry)
             for entry in self.directory()
             if entry[0] == Column.PROPERTY and (name is None or entry[2] == name)
         ]
 
-    def _column(self, entry: Entry) -> ColumnData:
+    def column_at(self, entry: Entry) -> ColumnData:
+        """The column that an entry of the directory is about."""
         column, kind, name, validity_at, offsets_at, data_at, data_length = entry
         data = self.data
         validity = data[validity_at : validity_at + (self.count + 7) // 8] if validity_at else None

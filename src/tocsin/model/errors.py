@@ -18,6 +18,7 @@ TocsinError
 │   ├── DestinationBlocked        flow control holds this producer back
 │   ├── StorageFull               the disk is full: publishing is refused, consuming goes on
 │   └── StorageDegraded           fewer copies can be made than the destination wants: publish again later
+├── DataLost                      messages that a reader asked for are gone: retention has removed them
 ├── ProducerExpired               the producer was silent for so long that it needs a new id
 ├── TransactionInProgress
 ├── TransactionRolledBack
@@ -112,6 +113,10 @@ class StorageFull(ResourceExhausted):
 
 class StorageDegraded(ResourceExhausted):
     code = 31
+
+
+class DataLost(TocsinError):
+    code = 32
 
 
 class ProducerExpired(TocsinError):

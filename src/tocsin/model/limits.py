@@ -16,6 +16,8 @@ CLIENT_COLUMNS_MAX = BATCH_COLUMNS_MAX - 2
 """Columns of headers and properties; body and timestamps have theirs."""
 PROPERTIES_MAX = BATCH_COLUMNS_MAX - 16
 SEQUENCE_MAX = 2**63 - 1
+OFFSET_MAX = 2**53 - 1
+"""In requests: what a client of any language can write."""
 PRIORITY_MAX = 9
 PROPERTY_NAME_BYTES_MAX = 256
 HEADER_TEXT_BYTES_MAX = 4 * KIB
@@ -95,6 +97,12 @@ PRODUCER_WINDOW_BATCHES = 64
 PREFETCH_DEFAULT = 4_096
 PREFETCH_MAX = 65_536
 CONSUMER_BUFFER_BYTES = 8 * MIB
+RANGE_BUFFER_BYTES = 16 * MIB
+RANGE_BUFFER_BYTES_MIN = 64 * KIB
+RANGE_BUFFER_BYTES_MAX = 48 * MIB
+"""What a reader of a range may have been sent and not looked at."""
+RANGE_MESSAGES = 1 << 40
+"""A reader of a range holds nothing by the message: its credit is in bytes."""
 
 # Destinations.
 DESTINATIONS_MAX = 100_000
@@ -106,6 +114,14 @@ GROUP_RESERVED_MESSAGES_MAX = 10_000
 BROWSE_MESSAGES_MAX = 10_000
 ROWS_PER_STEP = 256
 READ_AHEAD_BYTES = 2 * MIB
+RANGE_READ_BYTES = 4 * MIB
+RANGE_READ_ROWS = 2_048
+"""What one cold read brings at most, for a reader of a range."""
+CUTS_MAX = 10_000
+"""Parts that a range of offsets can be cut into."""
+HOLDS_PER_DESTINATION_MAX = 256
+HOLD_NAME_BYTES_MAX = 255
+HOLD_SECONDS_MAX = 30 * 24 * 3600.0
 DELIVERED_BYTES_PER_RUN = 8 * MIB
 """Then whoever takes the deliveries away has its turn, and says for whom it was too much."""
 DELIVERY_RESERVE_MESSAGES = 65_536
@@ -171,6 +187,8 @@ READ_BYTES_MAX = 4 * MIB
 """A read grows up to this size by joining neighbours; a single record may be larger."""
 READ_GAP_BYTES_MAX = 16 * KIB
 """A gap up to this size between two payloads is read and thrown away: cheaper than a second system call."""
+READ_WINDOW_BYTES_MIN = 16 * KIB
+"""A payload of this size or more is not copied out of what was read with it."""
 COMMIT_BYTES_MAX = 8 * MIB
 COMMIT_RECORDS_MAX = 4_096
 MOVE_BLOCKS_MAX = 4_096
@@ -368,6 +386,7 @@ assert SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX < SELECTOR_CHARACTERS_MAX
 assert RANGES_PER_FRAME_SENT <= RANGES_PER_FRAME_MAX
 assert CLIENT_BATCH_BYTES <= PRODUCER_WINDOW_BYTES < SEGMENT_BYTES_DEFAULT // 2
 assert PRODUCER_WINDOW_BYTES_MIN <= PRODUCER_WINDOW_BYTES <= PRODUCER_WINDOWS_BYTES_MAX
+assert RANGE_BUFFER_BYTES_MIN < RANGE_BUFFER_BYTES < RANGE_BUFFER_BYTES_MAX < OUTBOUND_BYTES_MAX
 assert PROPERTIES_MAX < CLIENT_COLUMNS_MAX < BATCH_COLUMNS_MAX
 assert DESTINATIONS_MAX <= PAGES_MAX * PAGE_ITEMS_MAX, "all destinations can be listed"
 assert 6 * STAGES_PER_COMMIT_MAX < VALUE_ITEMS_MAX, "a request names each stage by a map of up to five values"
@@ -379,7 +398,7 @@ assert COMMANDS_PER_TURN <= INBOX_COMMANDS_MAX
 assert DRAIN_RANGES_PER_TAKE < DRAIN_RANGES_PER_ANSWER and 4 * DRAIN_RANGES_PER_ANSWER < VALUE_ITEMS_MAX
 assert SEGMENT_BYTES_MIN < SEGMENT_BYTES_DEFAULT <= SNAPSHOT_EVERY_BYTES
 assert SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX < 1 << 32, "positions in a segment are u32"
-assert READ_GAP_BYTES_MAX < READ_BYTES_MAX
+assert READ_GAP_BYTES_MAX < READ_BYTES_MAX and READ_AHEAD_BYTES <= RANGE_READ_BYTES < CACHE_BYTES_DEFAULT // 4
 assert HEARTBEAT_SECONDS_MIN < HEARTBEAT_SECONDS and RECONNECT_PAUSE_SECONDS_FIRST < RECONNECT_PAUSE_SECONDS_MAX
 assert COPIES_MAX <= GROUP_MEMBERS_MAX
 assert GROUP_MEMBERS_MAX < GROUP_VOTERS_MAX < 1 << 16, "counts of replicas are u16"

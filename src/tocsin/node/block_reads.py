@@ -14,6 +14,7 @@ from tocsin.message_manager.machine import MessageManager
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.identity import Lsn, Offset
 from tocsin.node.workers import Workers
+from tocsin.runtime.ports import Buffer
 
 
 class Owner(Protocol):
@@ -44,17 +45,17 @@ class BlockReads:
         ]
         missing = self._missing(wanted, {lsn for lsn, _ in known})
 
-        def job() -> list[bytes] | None:
+        def job() -> list[Buffer] | None:
             if missing:
                 raise JournalDamaged(
                     f"Records {missing[:5]} are needed but are in no file: a file was removed or replaced."
                 )
             try:
-                return self._reader.read([location for _, location in known])
+                return self._reader.read_windows([location for _, location in known])
             except StaleLocation:
                 return None
 
-        def done(blocks: list[bytes] | None) -> None:
+        def done(blocks: list[Buffer] | None) -> None:
             if manager is not self._owner.manager:
                 return  # Nobody waits for it any more.
             if blocks is None:

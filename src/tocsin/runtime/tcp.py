@@ -79,9 +79,11 @@ class _Connection(asyncio.Protocol):
         except OSError:
             # It takes nothing now, or the connection is broken: the transport finds out and knows what follows.
             return parts
-        if sent == sum(map(len, parts)):
-            return ()
-        return (memoryview(b"".join(parts))[sent:],)
+        for index, part in enumerate(parts):
+            if sent < len(part):
+                return (memoryview(part)[sent:], *parts[index + 1 :])
+            sent -= len(part)
+        return ()
 
     def data_received(self, data: bytes) -> None:
         self._events.received(self._number, data)

@@ -1,14 +1,14 @@
 """Turns received chunks into frames. The buffer grows by bytes received, never by a declared length.
 
 A frame that lies within one chunk is handed out as a view into that chunk, without a copy. One that spans chunks is
-gathered in a buffer of its own, so that a peer which sends byte by byte makes us keep bytes, not objects.
+gathered in a buffer of its own, and nothing else with it; so a peer which sends byte by byte makes us keep bytes, not
+objects, and of one that sends much only a frame at each chunk's end is copied.
 """
 
 from __future__ import annotations
 
 from tocsin.model.errors import ProtocolError
 from tocsin.model.limits import FRAME_BYTES_BEFORE_LOGIN, FRAME_BYTES_MAX
-from tocsin.model.values import Bytes
 from tocsin.wire.frames import HEADER, VERSION, Frame, FrameType
 
 _TYPES = {int(kind): kind for kind in FrameType}
@@ -38,18 +38,38 @@ class FrameReader:
         return len(self._buffer)
 
     def feed(self, chunk: bytes) -> list[Frame]:
+        view = memoryview(chunk)
         if not self._buffer:
-            return self._split(chunk)
-        self._buffer += chunk
+            return self._split(view)
+        taken = self._complete(view)
         if len(self._buffer) < self._needed:
             return []
         # Views of this buffer are handed out, so it must never change again: a new one takes its place.
         whole, self._buffer = self._buffer, bytearray()
-        return self._split(whole)
+        frames = self._split(memoryview(whole))
+        if taken < len(view):
+            frames += self._split(view[taken:])
+        return frames
 
-    def _split(self, chunk: Bytes) -> list[Frame]:
+    def _complete(self, view: memoryview) -> int:
+        """Adds to the buffer what the frame in it lacks, and no more; returns how many bytes that took."""
+        buffer = self._buffer
+        taken = 0
+        while True:
+            missing = self._needed - len(buffer)
+            buffer += view[taken : taken + missing]
+            taken = min(len(view), taken + missing)
+            if self._needed > HEADER.size or len(buffer) < HEADER.size:
+                return taken
+            length, kind, version, _, _ = HEADER.unpack_from(buffer)
+            if version != VERSION or kind not in _TYPES or length > self.limit:
+                raise self._refusal(length, kind, version)
+            if not length:
+                return taken
+            self._needed = HEADER.size + length
+
+    def _split(self, view: memoryview) -> list[Frame]:
         frames: list[Frame] = []
-        view = memoryview(chunk)
         position, end, limit = 0, len(view), self.limit
         needed = HEADER.size
         while end - position >= HEADER.size:

@@ -120,3 +120,16 @@ def test_purging_says_how_many_went(shell: Shell, queue: str) -> None:
     for bodies, sentence in ((["a"], "1 message was dropped"), (["a", "b"], "2 messages were dropped")):
         shell.ok("send", queue, *bodies)
         assert sentence in shell.run("destinations", "purge", queue).stderr.decode()
+
+
+def test_holds_are_shown_with_their_lag(shell: Shell, topic: str) -> None:
+    shell.ok("destinations", "create", topic, "--retained")
+    shell.ok("send", topic, "a", "b", "c")
+    with tocsin.connect(shell.url) as connection:
+        connection.hold(topic, "nightly report", 1, 3_600)
+    (hold,) = shell.json("destinations", "show", topic)["holds"]
+    assert (hold["name"], hold["offset"], hold["lag"]) == ("nightly report", 1, 2)
+    fields = dict(line.split("\t") for line in shell.ok("destinations", "show", topic).decode().splitlines())
+    assert "nightly report" in fields["holds"]
+    seen = shell.seen("destinations", "show", topic)
+    assert "nightly report" in seen and "expires in" in seen and "lag" in seen

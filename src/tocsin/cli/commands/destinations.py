@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,7 @@ app = typer.Typer(help="Queues and topics: list, show, create, delete, purge.", 
 COLUMNS = ("kind", "name", "messages", "bytes", "consumers", "in_flight", "dead", "retained")
 SUBSCRIPTION_COLUMNS = ("name", "client_id", "durable", "shared", "selector", "messages", "in_flight")
 DRAIN_COLUMNS = ("drain", "takes", "messages", "last", "finished")
+HOLD_COLUMNS = ("name", "offset", "lag", "expires_in")
 NO_LIMIT = "no limit"
 
 
@@ -48,7 +50,7 @@ def show(
     tls_ca: options.TlsCa = None,
     json: options.Json = False,
 ) -> None:
-    """Show one destination with its options, subscriptions and consumers."""
+    """Show one destination with its options, subscriptions, consumers, and holds on its retention."""
     with options.Access(url, user, password, tls_ca).connect() as connection:
         found = _object(connection.show_destination(destination))
     if json:
@@ -56,11 +58,16 @@ def show(
     elif on_terminal():
         subscriptions = found.pop("subscriptions", None) or []
         drains = found.pop("drains", None) or []
+        holds = found.pop("holds", None) or []
         print_fields(_in_words(found), title=str(destination))
         if subscriptions:
             _print_rows(SUBSCRIPTION_COLUMNS, subscriptions, title="subscriptions")
         if drains:
             _print_rows(DRAIN_COLUMNS, drains, title="drains")
+        if holds:
+            now_ms = time.time_ns() // 1_000_000
+            left = [{**hold, "expires_in": duration_ms(max(0, hold["expires"] - now_ms))} for hold in holds]
+            _print_rows(HOLD_COLUMNS, left, title="holds")
     else:
         print_fields(found)
 

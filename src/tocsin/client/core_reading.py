@@ -1,0 +1,94 @@
+"""Reading a range of offsets: whole blocks as they came, none of them decoded.
+
+It is a consumer that settles nothing and whose credit is in bytes: what has come and was not taken, together with what
+may still come, stays within the buffer. Credit is raised when a quarter of it has been taken, long before the server
+runs out of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
+from tocsin.model.batch import Block
+from tocsin.model.errors import TocsinError
+from tocsin.model.limits import RANGE_MESSAGES
+from tocsin.model.ranges import Range
+from tocsin.wire.frames import Deliver
+
+if TYPE_CHECKING:
+    from tocsin.client.core_sessions import SessionState
+
+
+@dataclass(slots=True)
+class RangeBlock:
+    """A block of a range that is read."""
+
+    offset: int
+    """Of the block's first message; message i of the block has offset + i."""
+    append_time: int
+    """When the destination took the block, in ms since 1970."""
+    ranges: list[Range]
+    """(start, end) of the messages of the block that are in the range and match the selector; there may be others."""
+    block: Block
+
+    @property
+    def messages(self) -> int:
+        return sum(end - start for start, end in self.ranges)
+
+
+class RangeState(ConsumerState):
+    __slots__ = ("blocks",)
+
+    def __init__(self, session: SessionState, number: int, spec: ConsumerSpec) -> None:
+        super().__init__(session, number, spec)
+        self.blocks: deque[RangeBlock] = deque()
+
+    def on_deliver(self, deliver: Deliver) -> None:
+        size = len(deliver.block)
+        ranges = [(start, end) for start, end, _, _ in deliver.ranges]
+        self.received_bytes += size
+        self.position = deliver.offset + ranges[-1][1]
+        if self.closed:
+            return
+        try:
+            block = Block(deliver.block)
+        except TocsinError as error:
+            self.on_end(error)
+            return
+        self.blocks.append(RangeBlock(deliver.offset, deliver.append_time, ranges, block))
+        self.buffered_bytes += size
+        self.notify()
+
+    def take_block(self) -> RangeBlock | None:
+        """The next block if one is here."""
+        if not self.blocks:
+            return None
+        port = self.session.core.port
+        with port.lock:
+            found = self.blocks.popleft()
+            self.buffered_bytes -= found.block.length
+            self.raise_credit()
+            port.flush()
+        return found
+
+    def raise_credit(self) -> None:
+        if not self.ready or self.closed or self.ended:
+            return
+        limit = self.spec.buffer_bytes
+        if self.granted_bytes - self.received_bytes + self.buffered_bytes <= limit - limit // 4:
+            self._grant(RANGE_MESSAGES)
+
+    def let_go(self, acknowledge: bool, count: bool = True) -> None:
+        self.blocks.clear()
+        self.buffered_bytes = 0
+
+    @property
+    def has_something(self) -> bool:
+        return bool(self.blocks) and not self.closed
+
+    @property
+    def is_over(self) -> bool:
+        return self.closed or (self.ended and not self.blocks) or self.session.closed

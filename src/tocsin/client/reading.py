@@ -1,0 +1,127 @@
+"""Reading ranges of offsets, and what there is to know and to keep of them; in steps that both shells drive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tocsin.client import operations
+from tocsin.client.core_consuming import ConsumerSpec
+from tocsin.client.core_reading import RangeBlock, RangeState
+from tocsin.client.core_sessions import Fields, SessionState
+from tocsin.client.headers import as_destination
+from tocsin.client.pending import Steps
+from tocsin.model.destination import Destination
+from tocsin.model.errors import IllegalState
+from tocsin.model.limits import (
+    OFFSET_MAX,
+    RANGE_BUFFER_BYTES_MAX,
+    RANGE_BUFFER_BYTES_MIN,
+    RANGE_MESSAGES,
+)
+from tocsin.model.projection import Projection
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """The offsets that a destination has now."""
+
+    first: int
+    """The first that is stored."""
+    end: int
+    """One past the last that may be read: everything before it is durable."""
+    identity: str
+    """Another one when the destination was deleted and made again: its offsets then mean other messages."""
+    retained: bool
+
+    @classmethod
+    def of(cls, reply: Fields) -> Offsets:
+        return cls(int(reply["first"]), int(reply["end"]), str(reply["identity"]), bool(reply["retained"]))
+
+
+def about(destination: Destination | str, **fields: Any) -> Fields:
+    return {"destination": str(as_destination(destination)), **fields}
+
+
+def time_fields(destination: Destination | str, time: datetime | int) -> Fields:
+    """A time with its zone, or milliseconds since 1970."""
+    return about(destination, time_ms=time if isinstance(time, int) else operations.milliseconds_of(time))
+
+
+def hold_fields(destination: Destination | str, name: str, offset: int, seconds: float) -> Fields:
+    return about(destination, name=name, offset=offset, seconds=max(1, round(seconds)))
+
+
+def cuts_of(reply: Fields) -> list[int]:
+    return [int(cut) for cut in reply["cuts"]]
+
+
+def range_spec(
+    destination: Destination | str,
+    start: int,
+    end: int,
+    columns: Iterable[str] | None,
+    selector: str | None,
+    prefetch_bytes: int,
+    skip_removed: bool,
+    drain: tuple[str, int] | None,
+) -> ConsumerSpec:
+    """Checks what an application asks for before the server hears of it."""
+    if not 0 <= start <= end <= OFFSET_MAX:
+        raise IllegalState(
+            f"A range of offsets begins at 0 or later and does not end before; {start} to {end} is none."
+        )
+    if not RANGE_BUFFER_BYTES_MIN <= prefetch_bytes <= RANGE_BUFFER_BYTES_MAX:
+        raise IllegalState(
+            f"prefetch_bytes is a number from {RANGE_BUFFER_BYTES_MIN:,} to {RANGE_BUFFER_BYTES_MAX:,}, "
+            f"not {prefetch_bytes!r}."
+        )
+    wanted: Fields = {"offset": start, "end": end}
+    if columns is not None:
+        names = list(columns)
+        Projection(names)
+        wanted["columns"] = names
+    if skip_removed:
+        wanted["skip_removed"] = True
+    if drain is not None:
+        wanted["drain"], wanted["take"] = drain
+    return ConsumerSpec(
+        as_destination(destination), "replay", RANGE_MESSAGES, selector or None, start=wanted,
+        buffer_bytes=prefetch_bytes,
+    )  # fmt: skip
+
+
+def open_range(session: SessionState, spec: ConsumerSpec) -> Steps[RangeState]:
+    core = session.core
+    with core.port.lock:
+        session.check_open()
+        reader = RangeState(session, core.next_number(), spec)
+        session.add_consumer(reader)
+        core.port.flush()
+    yield reader.opened
+    return reader
+
+
+def next_block(reader: RangeState) -> Steps[RangeBlock | None]:
+    """The next block; None at the end of the range."""
+    core = reader.session.core
+    while True:
+        found = reader.take_block()
+        if found is not None:
+            return found
+        with core.port.lock:
+            if reader.error is not None:
+                raise reader.error
+            core.check_open()
+            if reader.is_over:
+                return None
+            ready = reader.when_ready()
+            core.port.flush()
+        yield ready
+
+
+def close_range(reader: RangeState) -> Steps[None]:
+    """The server reads no further for it."""
+    return operations.close_consumer(reader, acknowledge=False)

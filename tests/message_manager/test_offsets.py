@@ -1,0 +1,103 @@
+"""Which offsets a destination has, and where a range of them may be cut."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.message_manager.dialogue import server, session_of, state_of
+
+from tocsin.message_manager.destination import DestinationState, Options
+from tocsin.message_manager.offsets import cut
+from tocsin.model.destination import parse_destination
+from tocsin.model.errors import ProtocolError
+from tocsin.model.limits import CUTS_MAX
+from tocsin.testing.driver import Driver
+
+NEWS = "topic:news"
+
+
+def retained(driver: Driver) -> None:
+    driver.connect().request("destination.create", destination=NEWS, retained=True)
+
+
+def state_with(counts: list[int], dropped: int = 0) -> DestinationState:
+    state = DestinationState(1, parse_destination(NEWS), Options(retained=True), None)
+    for lsn, count in enumerate(counts, 1):
+        state.log.append(lsn, count, 100, 4, 0, 0, 0, 0)
+    state.log.drop_front(dropped)
+    return state
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(1, 20), st.data())
+def test_cuts_rise_and_lie_between_batches(counts: list[int], parts: int, data: st.DataObject) -> None:
+    state = state_with(counts, data.draw(st.integers(0, len(counts))))
+    total = sum(counts)
+    start = data.draw(st.integers(0, total))
+    end = data.draw(st.integers(start, total))
+    cuts = cut(state, start, end, parts)
+    assert cuts[0] == start and cuts[-1] == end and len(cuts) <= parts + 1
+    assert all(low < high for low, high in pairwise(cuts)) or cuts == [start, start]
+    assert all(each in state.log.firsts for each in cuts[1:-1])
+
+
+def test_parts_are_about_equal_where_batches_are_small() -> None:
+    cuts = cut(state_with([10] * 100), 5, 1_000, 4)
+    assert cuts == [5, 250, 500, 750, 1_000]
+
+
+def test_a_batch_is_never_cut() -> None:
+    assert cut(state_with([1_000]), 0, 1_000, 8) == [0, 1_000]
+    assert cut(state_with([10, 1_000, 10]), 0, 1_020, 3) in ([0, 10, 1_010, 1_020], [0, 10, 1_020], [0, 1_010, 1_020])
+
+
+def test_a_client_asks_for_cuts() -> None:
+    driver = server()
+    retained(driver)
+    producer = session_of(driver).producer(NEWS)
+    for _ in range(4):
+        producer.send(*"abc")
+    client = driver.connect()
+    assert client.request("offset.cuts", destination=NEWS, start=0, end=12, parts=2)["cuts"] == [0, 6, 12]
+    assert client.request("offset.cuts", destination=NEWS, start=7, end=7, parts=2)["cuts"] == [7, 7]
+
+
+@pytest.mark.parametrize("fields", [{"start": 5, "end": 1}, {"parts": 0}, {"parts": CUTS_MAX + 1}, {"start": -1}])
+def test_nonsense_is_refused(fields: dict[str, int]) -> None:
+    driver = server()
+    retained(driver)
+    asked: dict[str, Any] = {"destination": NEWS, "start": 0, "end": 1, "parts": 2} | fields
+    with pytest.raises(ProtocolError):
+        driver.connect().request("offset.cuts", **asked)
+
+
+def test_the_range_of_a_topic_and_of_a_queue() -> None:
+    driver = server()
+    retained(driver)
+    session = session_of(driver)
+    session.producer(NEWS).send(*"abc")
+    session.producer("queue:orders").send("a")
+    client = driver.connect()
+    found = client.request("offset.range", destination=NEWS)
+    assert (found["first"], found["end"], found["retained"]) == (0, 3, True)
+    assert (found["earliest"], found["latest"]) == (0, 3)
+    assert client.request("offset.range", destination="queue:orders")["retained"] is False
+
+
+def test_identity_is_kept_by_a_restart_and_changed_by_a_new_life_of_the_name() -> None:
+    driver = server()
+    retained(driver)
+    before = state_of(driver, NEWS).identity
+    driver.storage.begin_snapshot()
+    driver.settle()
+    driver = driver.crash()
+    client = driver.connect()
+    assert client.request("offset.range", destination=NEWS)["identity"] == before
+    client.request("destination.delete", destination=NEWS)
+    retained(driver)
+    after = client.request("offset.range", destination=NEWS)["identity"]
+    assert after != before
+    assert driver.crash().connect().request("offset.range", destination=NEWS)["identity"] == after
