@@ -31,6 +31,11 @@ CLIENT_WAITING_BYTES_MAX = 4 * CLIENT_BATCH_BYTES
 CLIENT_WAITING_BATCHES_MAX = 64
 """What may wait in a client for one destination before those who send are held back."""
 
+SINK_BLOCK_BYTES = 3 * MIB // 2
+"""What Spark's rows fill a block up to before they are halved, so that several are on the way at a time."""
+SINK_DESTINATIONS_MAX = 1_000
+"""Destinations that one task of a write can have: each is a stage."""
+
 # Names.
 DESTINATION_NAME_BYTES_MAX = 255
 SUBSCRIPTION_NAME_BYTES_MAX = 255
@@ -373,6 +378,7 @@ assert 4 * LOGIN_NONCE_CHARACTERS_MAX + 2 * SALT_BYTES_MAX < LOGIN_MESSAGE_BYTES
 assert 3 * USER_NAME_BYTES_MAX + LOGIN_NONCE_CHARACTERS_MAX < LOGIN_MESSAGE_BYTES_MAX, "an escape is three characters"
 assert PASSWORD_ITERATIONS_MIN <= PASSWORD_ITERATIONS_DEFAULT <= PASSWORD_ITERATIONS_MAX
 assert CLIENT_BATCH_MESSAGES <= BATCH_MESSAGES_MAX and CLIENT_BATCH_BYTES < BLOCK_BYTES_MAX
+assert 2 * SINK_BLOCK_BYTES <= PRODUCER_WINDOW_BYTES and SINK_BLOCK_BYTES < BLOCK_BYTES_MAX
 assert BATCH_COLUMNS_MAX < BLOCK_COLUMNS_MAX < 1 << 16, "the count of columns is a u16"
 assert DESTINATION_NAME_BYTES_MAX < 1 << 16 and PROPERTY_NAME_BYTES_MAX < 1 << 16, "lengths of names are u16"
 assert BLOCK_BYTES_MAX < 1 << 32, "positions in a block are u32"

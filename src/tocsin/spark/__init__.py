@@ -13,6 +13,9 @@ pushdown           Spark's filters as selectors; selector_check refuses a wrong 
 partitioning       which task reads what; cores: how many there can be
 range_reading      what a task does; connections: what it keeps from task to task
 arrow_blocks       blocks of messages as record batches; arrow_columns, arrow_properties
+sink               frame.write; stream_sink is frame.writeStream; sink_options, sink_schema: what they are told
+sink_task          what a task of a write does
+columns_from_arrow record batches as columns of blocks; frame_rows, row_checks, block_columns, property_columns
 java               the Java to run on; class_cache and warming let it start fast
 pipelines          ready pipelines, and how they are run
 """

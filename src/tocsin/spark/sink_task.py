@@ -1,0 +1,147 @@
+"""What a task of a write does: its rows become blocks, and these go into stages or straight to their destinations."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from tocsin.client import Connection, Producer, Session
+from tocsin.client.staging import Stage, StagedColumns, StageReceipt
+from tocsin.client.sync_producer import SyncSendHandle
+from tocsin.model.destination import Destination
+from tocsin.model.errors import ResourceExhausted, TocsinError
+from tocsin.model.limits import PRODUCER_WINDOW_BATCHES, SINK_DESTINATIONS_MAX
+from tocsin.spark.columns_from_arrow import Cutter, RowShape
+from tocsin.spark.connections import connection_to
+from tocsin.spark.frame_rows import FrameRows
+from tocsin.spark.sink_options import EXACTLY_ONCE, SinkOptions
+
+
+class Epoch(NamedTuple):
+    """One write: whose it is, and which of theirs."""
+
+    app: str
+    number: int
+    repeatable: bool = True
+    """Whether it may have been committed before this attempt began."""
+
+
+@dataclass(frozen=True)
+class TaskReceipts(WriterCommitMessage):
+    """What one task has staged, on its way to the driver."""
+
+    epoch: Epoch
+    partition: int
+    receipts: tuple[StageReceipt, ...]
+
+
+class Outlet(Protocol):
+    """Where the blocks of one task go."""
+
+    def put(self, destination: Destination, columns: StagedColumns) -> None: ...
+
+    def finish(self) -> tuple[StageReceipt, ...]:
+        """Returns when everything is durable."""
+
+    def give_up(self) -> None: ...
+
+
+def write_rows(sink: SinkOptions, shape: RowShape, epoch: Epoch, batches: Iterator[Any]) -> TaskReceipts:
+    context = TaskContext.get()
+    partition = 0 if context is None else context.partitionId()
+    connection = connection_to(sink.server, patient=True)
+    with connection.session() as session:
+        outlet: Outlet = _Stages(connection, session, sink.stage_seconds, epoch)
+        if sink.delivery != EXACTLY_ONCE:
+            outlet = _Producers(session)
+        try:
+            _put_all(outlet, Cutter(shape, connection.max_message_bytes), partition, batches)
+            return TaskReceipts(epoch, partition, outlet.finish())
+        except BaseException:
+            outlet.give_up()
+            raise
+
+
+def _put_all(outlet: Outlet, cutter: Cutter, partition: int, batches: Iterator[Any]) -> None:
+    first = 0
+    for batch in batches:
+        now = time.time_ns() // 1_000_000
+        for destination, columns in cutter.blocks(FrameRows(batch, partition, first), now):
+            outlet.put(destination, columns)
+        first += batch.num_rows
+
+
+class _Stages:
+    """Exactly once: a stage for each destination. Rows of an epoch that was committed before are read and dropped."""
+
+    def __init__(self, connection: Connection, session: Session, seconds: float, epoch: Epoch) -> None:
+        self._connection = connection
+        self._session = session
+        self._seconds = seconds
+        self._epoch = epoch
+        self._stages: dict[Destination, Stage | None] = {}
+
+    def put(self, destination: Destination, columns: StagedColumns) -> None:
+        if destination not in self._stages:
+            self._stages[destination] = self._open(destination)
+        stage = self._stages[destination]
+        if stage is not None:
+            stage.append(columns)
+
+    def _open(self, destination: Destination) -> Stage | None:
+        _check_number(len(self._stages))
+        app, number, repeatable = self._epoch
+        if repeatable and self._connection.last_epoch(app, [destination]) >= number:
+            return None
+        return self._session.stage(destination, seconds=self._seconds)
+
+    def finish(self) -> tuple[StageReceipt, ...]:
+        return tuple(stage.close() for stage in self._stages.values() if stage is not None)
+
+    def give_up(self) -> None:
+        """What can't be dropped now expires."""
+        for stage in self._stages.values():
+            if stage is not None:
+                with suppress(TocsinError):
+                    stage.drop()
+
+
+class _Producers:
+    """At least once: what a task has sent is there, also when it fails later or is run again."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._producers: dict[Destination, Producer] = {}
+        self._under_way: deque[SyncSendHandle] = deque()
+
+    def put(self, destination: Destination, columns: StagedColumns) -> None:
+        producer = self._producers.get(destination)
+        if producer is None:
+            _check_number(len(self._producers))
+            producer = self._producers[destination] = self._session.producer(destination)
+        self._under_way.append(producer.send_columns(columns))
+        while len(self._under_way) > PRODUCER_WINDOW_BATCHES:
+            self._under_way.popleft().wait()
+
+    def finish(self) -> tuple[StageReceipt, ...]:
+        while self._under_way:
+            self._under_way.popleft().wait()
+        return ()
+
+    def give_up(self) -> None:
+        self._under_way.clear()
+
+
+def _check_number(destinations: int) -> None:
+    if destinations >= SINK_DESTINATIONS_MAX:
+        raise ResourceExhausted(
+            f"The rows of one partition go to more than {SINK_DESTINATIONS_MAX} destinations; repartition('topic') "
+            "brings rows of one topic together."
+        )
