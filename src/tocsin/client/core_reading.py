@@ -51,7 +51,15 @@ class RangeState(ConsumerState):
         ranges = [(start, end) for start, end, _, _ in deliver.ranges]
         self.received_bytes += size
         self.position = deliver.offset + ranges[-1][1]
-        if self.closed:
+        if self.spec.mode == "browse":
+            # Begun anew after a reconnect, it shows again what was here before.
+            offset = deliver.offset
+            ranges = [
+                (first - offset, last - offset)
+                for start, end in ranges
+                for first, last in self._news(offset + start, offset + end)
+            ]
+        if self.closed or not ranges:
             return
         try:
             block = Block(deliver.block)

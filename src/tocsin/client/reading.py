@@ -13,8 +13,8 @@ from tocsin.client.core_reading import RangeBlock, RangeState
 from tocsin.client.core_sessions import Fields, SessionState
 from tocsin.client.headers import as_destination
 from tocsin.client.pending import Steps
-from tocsin.model.destination import Destination
-from tocsin.model.errors import IllegalState
+from tocsin.model.destination import Destination, Kind
+from tocsin.model.errors import IllegalState, InvalidDestination
 from tocsin.model.limits import (
     OFFSET_MAX,
     RANGE_BUFFER_BYTES_MAX,
@@ -91,6 +91,14 @@ def range_spec(
         as_destination(destination), "replay", RANGE_MESSAGES, selector or None, start=wanted,
         buffer_bytes=prefetch_bytes,
     )  # fmt: skip
+
+
+def browse_spec(queue: Destination | str, selector: str | None, prefetch_bytes: int) -> ConsumerSpec:
+    """Everything in a queue, as blocks. Of the dead message queue that is more than a range of offsets can say."""
+    where = as_destination(queue)
+    if where.kind is not Kind.QUEUE:
+        raise InvalidDestination(f"{where} is a topic; only queues can be browsed.")
+    return ConsumerSpec(where, "browse", RANGE_MESSAGES, selector or None, buffer_bytes=prefetch_bytes)
 
 
 def open_range(session: SessionState, spec: ConsumerSpec) -> Steps[RangeState]:

@@ -206,6 +206,13 @@ class Session:
         self._state.check_open()
         return Browser(self, queue, selector)
 
+    def browse_blocks(
+        self, queue: Destination | str, *, selector: str | None = None, prefetch_bytes: int = RANGE_BUFFER_BYTES
+    ) -> RangeReader:
+        """The same as whole blocks, none decoded."""
+        spec = reading.browse_spec(queue, selector, prefetch_bytes)
+        return RangeReader(self, self._line.run(reading.open_range(self._state, spec)))
+
     def unsubscribe(self, name: str, *, durable: bool = True) -> None:
         """Deletes a subscription; refused while it has a consumer or unacknowledged messages."""
         self._line.run(operations.unsubscribe(self._state, name, durable))

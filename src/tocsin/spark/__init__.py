@@ -19,3 +19,29 @@ columns_from_arrow record batches as columns of blocks; frame_rows, row_checks, 
 java               the Java to run on; class_cache and warming let it start fast
 pipelines          ready pipelines, and how they are run
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tocsin.spark.connections import close_connections
+    from tocsin.spark.spark_session import register, session
+    from tocsin.spark.warming import warm_up
+
+__all__ = ["close_connections", "register", "session", "warm_up"]
+
+# Imported when first used: an executor that reads needs nothing of what starts a session.
+_PLACES = {
+    "close_connections": "tocsin.spark.connections",
+    "register": "tocsin.spark.spark_session",
+    "session": "tocsin.spark.spark_session",
+    "warm_up": "tocsin.spark.warming",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'tocsin.spark' has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)

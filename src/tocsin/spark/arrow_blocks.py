@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 from tocsin.model.batch import FLAG_NO_MESSAGE_ID, Block, Column, DeliveryMode
 from tocsin.model.limits import SPARK_BATCH_BYTES, SPARK_BATCH_ROWS
 from tocsin.model.message import MODE_WORDS, message_id
-from tocsin.spark.arrow_columns import BlockColumns, Ranges, constant, counted, pick
+from tocsin.spark.arrow_columns import BlockColumns, Ranges, constant, counted, number, pick
 from tocsin.spark.arrow_properties import headers_of, properties_of, property_of
 from tocsin.spark.schema import PROPERTY, Wanted
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+THOUSAND = number(1000)
 CREATE_TIME, APPEND_TIME = 0, 1
 """Kafka's numbers: whether the sender set a message's timestamp or the server did."""
 
@@ -63,9 +64,9 @@ Maker = Callable[[Sequence[Part]], Any]
 """Makes a whole column of a record batch."""
 
 
-def record_batches(found: Iterable[BlockInRange], wanted: Sequence[Wanted], schema: Any) -> Iterator[Any]:
-    """Record batches of a good size, in the order of the blocks; all of one destination."""
-    makers = [_maker(each, field.type) for each, field in zip(wanted, schema, strict=True)]
+def record_batches(found: Iterable[BlockInRange], name: str, wanted: Sequence[Wanted], schema: Any) -> Iterator[Any]:
+    """Record batches of a good size, in the order of the blocks; all of the destination with that name."""
+    makers = [_maker(each, name, field.type) for each, field in zip(wanted, schema, strict=True)]
     parts: list[Part] = []
     rows = size = 0
     for each in found:
@@ -82,7 +83,9 @@ def record_batches(found: Iterable[BlockInRange], wanted: Sequence[Wanted], sche
         yield pa.RecordBatch.from_arrays([make(parts) for make in makers], schema=schema)
 
 
-def _maker(wanted: Wanted, kind: Any) -> Maker:
+def _maker(wanted: Wanted, name: str, kind: Any) -> Maker:
+    if wanted.column == "topic":
+        return _of_blocks(lambda part: name, kind)
     if wanted.column == PROPERTY:
         return _joined(lambda part: property_of(part.columns, wanted.prop, kind))
     if wanted.column == "headers":
@@ -129,7 +132,7 @@ def _offsets(parts: Sequence[Part]) -> Any:
                 runs[-1] = runs[-1][0], last
             else:
                 runs.append((first, last))
-    arrays = [pc.add(counted(last - first), first) for first, last in runs]
+    arrays = [pc.add(counted(last - first), number(first)) for first, last in runs]
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
@@ -139,12 +142,12 @@ def _timestamps(part: Part) -> Any:
     deltas = part.columns.fixed(Column.TIMESTAMP, pa.int32()) if base else None
     if deltas is None:
         return _same_time(base or part.append_time, count)
-    milliseconds = pc.add(deltas.cast(pa.int64()), base)
-    return pc.multiply(milliseconds, 1000).view(TIMESTAMP)
+    milliseconds = pc.add(deltas.cast(pa.int64()), number(base))
+    return pc.multiply(milliseconds, THOUSAND).view(TIMESTAMP)
 
 
 def _same_time(milliseconds: int, count: int) -> Any:
-    return pa.repeat(pa.scalar(milliseconds * 1000, pa.int64()), count).view(TIMESTAMP)
+    return pa.repeat(number(milliseconds * 1000), count).view(TIMESTAMP)
 
 
 def _expiries(part: Part) -> Any:
@@ -152,8 +155,8 @@ def _expiries(part: Part) -> Any:
     times = part.columns.fixed(Column.EXPIRY, pa.int64()) if part.block.earliest_expiry else None
     if times is None:
         return pa.nulls(part.block.count, TIMESTAMP)
-    never = pc.equal(times, 0)
-    return pc.if_else(never, pa.scalar(None, pa.int64()), pc.multiply(times, 1000)).view(TIMESTAMP)
+    never = pc.equal(times, number(0))
+    return pc.if_else(never, pa.scalar(None, pa.int64()), pc.multiply(times, THOUSAND)).view(TIMESTAMP)
 
 
 def _message_ids(part: Part) -> Any:
@@ -175,7 +178,6 @@ assert set(_MODE_WORDS) == set(map(int, DeliveryMode))
 _MAKERS: dict[str, Maker] = {
     "key": _joined(lambda part: part.columns.variable(Column.KEY, pa.binary())),
     "value": _joined(lambda part: part.columns.variable(Column.BODY, pa.binary())),
-    "topic": _of_blocks(lambda part: part.block.destination, pa.string()),
     "partition": _of_blocks(lambda part: 0, pa.int32()),
     "offset": _offsets,
     "timestamp": _joined(_timestamps),

@@ -36,6 +36,11 @@ ARROW_TYPES = {
 }
 
 
+def number(value: int) -> Any:
+    """A number for Arrow to calculate with. Given a plain one, Arrow looks for NumPy and pandas first, each time."""
+    return pa.scalar(value, pa.int64())
+
+
 class BlockColumns:
     """The columns of one block, each wrapped when it is asked for."""
 
@@ -135,4 +140,4 @@ def counted(rows: int) -> Any:
 
 @lru_cache(maxsize=8)
 def _counting(rows: int) -> Any:
-    return pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows)), 1)
+    return pc.subtract(pc.cumulative_sum(pa.repeat(number(1), rows)), number(1))

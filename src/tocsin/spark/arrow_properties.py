@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from tocsin.model.errors import ConfigError
 from tocsin.model.values import Type
-from tocsin.spark.arrow_columns import BlockColumns, counted
+from tocsin.spark.arrow_columns import BlockColumns, counted, number
 
 _NUMBERS = frozenset({Type.BYTE, Type.SHORT, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE})
 
@@ -66,12 +66,12 @@ def _by_rows(columns: BlockColumns, kind: Any, text: Any) -> Any:
     found = columns.properties()
     if not found:
         return pa.nulls(count, kind)
-    width = len(found)
-    place = counted(count * width)
+    width = number(len(found))
+    place = counted(count * len(found))
     row = pc.divide(place, width)
     column = pc.subtract(place, pc.multiply(row, width))
     texts = [_as_text(values).cast(text) for _, _, values in found]
-    values = pa.concat_arrays(texts).take(pc.add(pc.multiply(column, count), row))
+    values = pa.concat_arrays(texts).take(pc.add(pc.multiply(column, number(count)), row))
     names = pa.array([name for name, _, _ in found], pa.string()).take(column)
     there = pc.is_valid(values)
     entry_type = kind.value_type if pa.types.is_list(kind) else pa.struct([kind.key_field, kind.item_field])
@@ -79,7 +79,7 @@ def _by_rows(columns: BlockColumns, kind: Any, text: Any) -> Any:
     entries = pa.Array.from_buffers(entry_type, len(names), [None], children=[names, values])
     sizes = reduce(pc.add, (pc.is_valid(each).cast(pa.int32()) for each in texts))
     ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(sizes)])
-    some = pc.greater(sizes, 0)
+    some = pc.greater(sizes, pa.scalar(0, pa.int32()))
     return pa.Array.from_buffers(kind, count, [some.buffers()[1], ends.buffers()[1]], children=[entries])
 
 

