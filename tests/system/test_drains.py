@@ -12,7 +12,10 @@ from tests.system.processes import PATIENCE, ServerProcess
 import tocsin
 from tocsin import aio, errors
 from tocsin.cli.bench.cluster import shaped
+from tocsin.client.draining import DrainTake
 from tocsin.message_manager import drain_requests, draining
+from tocsin.model.batch import Column
+from tocsin.model.columns import column_values
 
 
 def fill(connection: tocsin.Connection, *bodies: str) -> None:
@@ -74,6 +77,30 @@ def test_what_does_not_fit_one_answer_is_asked_for_again(tmp_path: Path, monkeyp
         assert sorted(left(connection)) == ["d", "e", "f", "g", "h"]
 
 
+def bodies(session: tocsin.Session, taken: DrainTake) -> list[str]:
+    """What is read of a take, in the order of offsets."""
+    found: list[str] = []
+    with session.read_range(
+        "queue:orders", taken.first, taken.end, columns=["body"], drain=("job", taken.take)
+    ) as blocks:
+        for piece in blocks:
+            values = column_values(piece.block, Column.BODY) or []
+            found += [bytes(values[index]).decode() for start, end in piece.ranges for index in range(start, end)]
+    return found
+
+
+def test_a_take_is_read_by_its_offsets_as_often_as_one_likes(tmp_path: Path) -> None:
+    with tocsin.Server(tmp_path) as server, tocsin.connect(server.url) as connection, connection.session() as session:
+        fill(connection, *[f"{number}" for number in range(5000)])
+        takes = [connection.drain_take("queue:orders", "job", after, messages=1700) for after in range(3)]
+        for _ in range(2):
+            assert [int(body) for taken in takes for body in bodies(session, taken)] == [*range(5000)]
+        connection.drain_finish("queue:orders", "job", 1)
+        with pytest.raises(errors.IllegalState, match="is finished"):
+            bodies(session, takes[0])
+        assert len(bodies(session, takes[1])) == 1700
+
+
 def test_the_same_for_asyncio(tmp_path: Path) -> None:
     async def main(url: str) -> None:
         async with await aio.connect(url) as connection:
@@ -100,6 +127,8 @@ def test_a_killed_server_still_holds_what_was_taken(tmp_path: Path) -> None:
         server.start()
         assert connection.drain_list("queue:orders", "job")[0].ranges == before[1].ranges
         assert connection.drain_take("queue:orders", "job", 1).ranges == before[1].ranges
+        with connection.session() as session:
+            assert [int(body) for body in bodies(session, before[1])] == [*range(300, 600)]
         assert connection.drain_take("queue:orders", "job", 2).messages == 400
         assert connection.drain_finish("queue:orders", "job", 3) == 700
         assert connection.show_destination("queue:orders")["messages"] == 0
@@ -114,18 +143,19 @@ def test_a_cluster_that_loses_its_primary_and_a_client_manager_drains_every_mess
         tocsin.connect(cluster.url, reconnect_timeout=60) as connection,
     ):
         fill(connection, *[f"{number}" for number in range(900)])
-        seen: list[tuple[int, int]] = []
+        seen: list[str] = []
+        session = connection.session()
         manager = next(node.name for node in cluster.config.client_managers)
         for after, victim in enumerate((cluster.primary(), manager, None)):
             taken = connection.drain_take("queue:orders", "job", after, messages=300)
             if victim is not None:
                 cluster.kill(victim)
             assert connection.drain_take("queue:orders", "job", after).ranges == taken.ranges
+            seen += bodies(session, taken)
             assert connection.drain_finish("queue:orders", "job", after + 1) == 300
-            seen += taken.ranges
             if victim is not None:
                 cluster.start(victim)
                 cluster.wait_until_well()
-        assert seen == [(0, 300), (300, 600), (600, 900)]
+        assert [int(body) for body in seen] == [*range(900)]
         assert connection.drain_take("queue:orders", "job", 3).messages == 0
         assert connection.show_destination("queue:orders")["messages"] == 0

@@ -10,12 +10,13 @@ from tocsin.cluster.commands import ConsumerEnded
 from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.dispatch import Step, ask_for, fetch, send
+from tocsin.message_manager.draining import held_take
 from tocsin.message_manager.filtering import expired, matching
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.view import QUEUE_VIEW
 from tocsin.model.batch import Block
 from tocsin.model.destination import Kind
-from tocsin.model.errors import DataLost, InvalidDestination, TocsinError
+from tocsin.model.errors import DataLost, IllegalState, InvalidDestination, TocsinError
 from tocsin.model.limits import DELIVERED_BYTES_PER_RUN, RANGE_READ_ROWS
 from tocsin.model.ranges import Range, RangeSet, subtract
 from tocsin.model.reading import RangeRead
@@ -45,13 +46,21 @@ def serve_readers(state: DestinationState, ledger: Ledger, step: Step) -> bool:
 def check_range(state: DestinationState, wanted: RangeRead) -> None:
     """Refuses what can't be read as a range."""
     if wanted.drain is not None:
-        raise InvalidDestination(f"{state.address} has no drain {wanted.drain!r}.")
+        held_take(state, wanted.drain, wanted.take, 0.0)
     if state.address.kind is Kind.TOPIC and not state.options.retained:
         raise InvalidDestination(f"{state.address} is not retained, so nothing of its past can be read.")
 
 
 def _read_range(state: DestinationState, reader: Consumer, wanted: RangeRead, ledger: Ledger, step: Step) -> bool:
     log = state.log
+    held: RangeSet | None = None
+    if wanted.drain is not None and reader.position < wanted.end:
+        try:
+            held = held_take(state, wanted.drain, wanted.take, ledger.now).held
+        except IllegalState as error:
+            # To end without it would look as if it had read all.
+            _end(state, reader, error, ledger)
+            return False
     if reader.position < min(log.first_offset, wanted.end):
         if state.options.retained and not wanted.skip_removed:
             _end(state, reader, _removed(state, reader.position, min(log.first_offset, wanted.end)), ledger)
@@ -62,9 +71,9 @@ def _read_range(state: DestinationState, reader: Consumer, wanted: RangeRead, le
             return True
         row = log.row_at(reader.position)
         end = min(log.span(row)[1], wanted.end)
-        ranges = _stored(state, wanted, reader.position, end)
+        ranges = _stored(state, reader.position, end) if held is None else held.within(reader.position, end)
         if not ranges:
-            reader.position = end
+            reader.position = end if held is None else min(held.next_present(end) or wanted.end, wanted.end)
             continue
         _read_ahead(state, reader, wanted, row, ledger)
         block = fetch(state, row, ledger)
@@ -90,7 +99,7 @@ def _read_ahead(state: DestinationState, reader: Consumer, wanted: RangeRead, ro
         reader.asked = ask_for(state, start, RANGE_READ_ROWS, size, ledger)
 
 
-def _stored(state: DestinationState, wanted: RangeRead, start: int, end: int) -> list[Range]:
+def _stored(state: DestinationState, start: int, end: int) -> list[Range]:
     """What there is of a range within a row: of a queue's messages some are finished, and their block may be gone."""
     if state.address.kind is Kind.TOPIC:
         return [(start, end)]
@@ -102,7 +111,7 @@ def _send_row(
     ledger: Ledger, step: Step,
 ) -> None:  # fmt: skip
     first, end = state.log.span(row)
-    if state.address.kind is Kind.QUEUE and block.earliest_expiry:
+    if state.address.kind is Kind.QUEUE and wanted.drain is None and block.earliest_expiry:
         step.look_into(block)
         ranges = subtract(ranges, [(first + low, first + high) for low, high in expired(block, ledger.now_ms)[0]])
     ranges = _filtered(reader, block, first, step, ranges)
