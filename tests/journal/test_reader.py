@@ -12,6 +12,7 @@ from tocsin.journal.reader import BlockReader, StaleLocation
 from tocsin.journal.segment import segment_name
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.identity import Lsn
+from tocsin.model.limits import READ_WINDOW_BYTES_MIN
 from tocsin.runtime.ports import File, Files
 from tocsin.testing.disk import SimulatedDisk, SimulatedFile
 
@@ -94,6 +95,19 @@ def test_part_of_a_payload_can_be_skipped(bench: Bench, reader: BlockReader) -> 
     where = locations(bench, [7])[0]
     shorter = where._replace(length=where.length - 8, skip=8)
     assert reader.read([shorter]) == [payload(7)[8:]]
+
+
+def test_large_payloads_are_windows_into_one_read_and_small_ones_are_not() -> None:
+    bench = Bench(CountingDisk(), segment_bytes=400_000)
+    payloads = [b"1" * READ_WINDOW_BYTES_MIN, b"small", b"3" * 3 * READ_WINDOW_BYTES_MIN]
+    for each in payloads:
+        bench.commit(each)
+    reader = BlockReader(bench.files)
+    found = reader.read_windows(locations(bench, [1, 2, 3]))
+    assert [bytes(each) for each in found] == payloads == reader.read(locations(bench, [1, 2, 3]))
+    large = [each.obj for each in found if isinstance(each, memoryview)]
+    assert len(large) == 2 and large[0] is large[1] and isinstance(found[1], bytes)
+    reader.close()
 
 
 @pytest.mark.parametrize("byte", [0, 5, 10, 30, 45, 90])

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pytest
 from tests.message_manager.dialogue import NOTHING_CACHED, ends, now_ms, server, session_of, state_of
+from tests.message_manager.stage import CM1, CONNECTION, SESSION, Stage, delivered
 
+from tocsin.cluster.commands import ConsumerEnded, Delivery, OpenConsumer
+from tocsin.message_manager.machine import Settings
 from tocsin.model.batch import Block, Column
+from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidDestination, ProtocolError, from_code
-from tocsin.model.limits import KIB
+from tocsin.model.limits import KIB, RANGE_READS
 from tocsin.testing.driver import Driver, Setup
 from tocsin.testing.scripted_session import ScriptedConsumer
 from tocsin.wire.frames import Deliver, Frame, read_deliver
@@ -129,6 +135,52 @@ def test_a_range_of_many_cold_blocks_is_read_in_large_pieces() -> None:
         found = reader(driver, 10, 190)
         assert offsets(found) == list(range(10, 190)) and found.ended
         driver = driver.crash()
+
+
+def test_several_pieces_are_on_their_way_before_the_first_has_come() -> None:
+    stage = Stage(Settings(cache_bytes=240 * KIB))
+    stage.ask(CM1, "destination.create", destination=NEWS, retained=True)
+    number = stage.open_producer(CM1, destination=NEWS)
+    for sequence in range(1, 101):
+        stage.publish(CM1, number, sequence, b"x" * 2_000)
+    stage.manager.ledger.cache._blocks.clear()
+    stage.manager.handle(CM1, opening(stage, 0, 100), stage.clock.now(), stage.clock.wall())
+    while stage.manager.run():
+        pass
+    pieces = [read.first_offsets for read in stage.manager.ledger.reads]
+    assert len(pieces) == RANGE_READS and all(len(piece) > 5 for piece in pieces)
+    asked = list(chain.from_iterable(pieces))
+    assert asked == list(range(len(asked)))
+    stage.settle()
+    assert delivered(stage.replies[CM1]) == [(offset, offset + 1, 1) for offset in range(100)]
+    assert isinstance(stage.replies[CM1][-1], ConsumerEnded)
+
+
+def opening(stage: Stage, start: int, end: int) -> OpenConsumer:
+    wanted = {"offset": start, "end": end}
+    return OpenConsumer(
+        stage.number(), SESSION, 9, parse_destination(NEWS), CONNECTION, None, "replay", start=wanted,
+        messages=1 << 40, bytes=1 << 40,
+    )  # fmt: skip
+
+
+def test_readers_take_turns_when_there_is_more_than_one_run_can_send() -> None:
+    stage = Stage()
+    stage.ask(CM1, "destination.create", destination=NEWS, retained=True)
+    number = stage.open_producer(CM1, destination=NEWS)
+    for sequence in range(1, 601):
+        stage.publish(CM1, number, sequence, b"x")
+    for consumer in (1, 2):
+        command = replace(opening(stage, 0, 600), consumer=consumer)
+        stage.manager.handle(CM1, command, stage.clock.now(), stage.clock.wall())
+    firsts: dict[int, int] = {}
+    while stage.manager.run():
+        for _, reply in stage.manager.take_replies():
+            if isinstance(reply, Delivery):
+                firsts.setdefault(reply.key[1], len(firsts))
+            elif isinstance(reply, ConsumerEnded):
+                assert len(firsts) == 2, "the second has begun before the first has ended"
+    assert sorted(firsts) == [1, 2]
 
 
 def test_a_cache_that_holds_nothing_does_not_stop_a_reader() -> None:

@@ -77,6 +77,16 @@ def test_a_frame_within_a_chunk_is_not_copied() -> None:
     assert frame.payload.obj is chunk
 
 
+def test_only_a_frame_that_spans_chunks_is_copied() -> None:
+    stream = b"".join(encode(FrameType.DELIVER, number, b"%d" % number * 1_000) for number in range(4))
+    reader = FrameReader()
+    chunks = [stream[:1_500], stream[1_500:]]
+    frames = [frame for chunk in chunks for frame in reader.feed(chunk)]
+    whose = [frame.payload.obj for frame in frames if isinstance(frame.payload, memoryview)]
+    assert whose[0] is chunks[0] and whose[2] is whose[3] is chunks[1]
+    assert isinstance(whose[1], bytearray) and len(whose[1]) == len(stream) // 4
+
+
 def test_empty_chunks_mean_nothing() -> None:
     reader = FrameReader()
     assert reader.feed(b"") == []
