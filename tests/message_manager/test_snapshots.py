@@ -11,6 +11,7 @@ from tocsin.message_manager.snapshots import (
     directory_section,
     load_destination,
     load_directory,
+    needed_blocks,
 )  # fmt: skip
 from tocsin.testing.driver import Driver
 
@@ -43,6 +44,22 @@ def test_rows_views_producers_and_delays_come_back() -> None:
     assert after.delayed.all() == before.delayed.all()
     assert directory.durable[("me", "s")] == (after, after.views[1])
     assert after.next_view == before.next_view
+
+
+def test_a_package_needs_the_blocks_of_stages_and_of_delayed_batches() -> None:
+    driver = server()
+    session = session_of(driver)
+    producer = session.producer("queue:orders")
+    session.client.request("stage.open", destination="queue:orders", stage=b"s" * 16)
+    producer.send("now")
+    producer.send("staged", stage=b"s" * 16)
+    producer.send("later", due=now_ms(driver) + 5_000)
+    state = state_of(driver)
+    blocks = needed_blocks(destination_section(state, 99))
+    assert blocks is not None
+    assert list(blocks.lsns) == list(state.log.lsns)
+    assert sorted(blocks.delayed) == sorted([*state.stages.lsns(), *(batch.lsn for batch in state.delayed.all())])
+    assert len(blocks.delayed) == 2
 
 
 def test_attempts_of_what_is_in_flight_are_not_forgotten() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.node.group_stage import CM, SESSION, Stage, answer, bodies, publish
 
-from tocsin.cluster.commands import Answer, CloseSession, Reply, Stored
+from tocsin.cluster.commands import Administer, Answer, CloseSession, Reply, Stored
 from tocsin.model.limits import TOPIC_HOLD_SECONDS
 
 PRICES = "topic:prices"
@@ -42,6 +42,22 @@ def test_a_message_to_a_topic_waits_for_all_client_managers_and_one_to_a_queue_d
     assert answer(client.open_consumer(PRICES)) == {}
     the_other_goes(stage)
     assert stored(client.replies) == [1] and bodies(client.replies) == ["a"]
+
+
+def test_a_commit_of_stages_waits_too() -> None:
+    """It gives messages to a topic: who subscribes through another client manager must not miss them."""
+    stage = promoted()
+    client = stage.client
+    client.open_producer(PRICES)
+    client.administer("link.complete")
+    identity = b"s" * 16
+    client.administer("stage.open", destination=PRICES, stage=identity, seconds=60)
+    entry = {"destination": PRICES, "stage": identity, "messages": 0}
+    replies = client.send(Administer(99, "stage.commit", {"app": "app", "epoch": 1, "stages": [entry]}))
+    assert not [each for each in replies if isinstance(each, Answer)]
+    assert client.administer("stage.last", app="app") == {"epoch": -1}
+    the_other_goes(stage)
+    assert client.administer("stage.last", app="app") == {"epoch": 1}
 
 
 def test_a_client_manager_that_never_links_is_waited_for_about_a_second() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl as ssl_module
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from types import TracebackType
 from typing import Any
@@ -16,6 +16,7 @@ from tocsin.client.draining import DrainTake
 from tocsin.client.headers import as_destination
 from tocsin.client.opening import make_settings, tls_context
 from tocsin.client.settings import Settings, check_client_id
+from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps
 from tocsin.model.bodies import Serializers
 from tocsin.model.destination import Destination, check_name, kind_of
 from tocsin.model.errors import IllegalState, TocsinError
@@ -117,6 +118,11 @@ class Connection:
     def metadata(self) -> Metadata:
         self._used = True
         return metadata(self._line.core)
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The largest body that the server takes."""
+        return self._line.core.max_message_bytes
 
     @property
     def is_closed(self) -> bool:
@@ -221,6 +227,23 @@ class Connection:
         """Sends messages of _DMQ, given as ranges of offsets, back to where they came from."""
         reply = await self._request("dead.resend", {"offsets": [number for pair in offsets for number in pair]})
         return int(reply.get("messages", 0))
+
+    # Stages.
+
+    async def commit_stages(self, app: str, epoch: int, receipts: Iterable[StageReceipt]) -> bool:
+        """Publishes all messages of these stages, once for each epoch; see tocsin.Connection.commit_stages."""
+        self._used = True
+        return await self._line.run(commit_steps(self._line.core, app, epoch, receipts))
+
+    async def drop_stages(self, receipts: Iterable[StageReceipt]) -> int:
+        """Drops stages that are still there, and says how many. What was committed stays."""
+        self._used = True
+        return await self._line.run(drop_steps(self._line.core, receipts))
+
+    async def last_epoch(self, app: str, destinations: Iterable[Destination | str]) -> int:
+        """The last epoch that an application has committed wherever these destinations are; -1 for none."""
+        self._used = True
+        return await self._line.run(last_steps(self._line.core, app, destinations))
 
     async def cluster_status(self) -> dict[str, Any]:
         """What the server that this connection ends at knows of its cluster: groups, who leads, who is in sync."""

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from tocsin.client.aio_line import AioLine
 from tocsin.client.batching import Batch
 from tocsin.client.producing import Completion, Defaults, ProducerBase, SendHandle, SendOptions
+from tocsin.client.staging import ColumnsBatch, StagedColumns, check_content
 from tocsin.model.destination import Destination
 from tocsin.model.errors import DestinationBlocked, IllegalState, TimedOut
+from tocsin.model.identity import NO_ID
 from tocsin.model.limits import CLIENT_BATCH_MESSAGES
 
 if TYPE_CHECKING:
@@ -100,6 +102,13 @@ class Producer(ProducerBase):
         if isinstance(bodies, AsyncIterable):
             return await self._send_stream(bodies, destination, timeout, options)
         return await self._line.run(self._send_many_steps(bodies, destination, options), timeout)
+
+    async def send_columns(self, content: StagedColumns, destination: Destination | None = None) -> AioSendHandle:
+        """Puts a whole block of messages on its way, given as columns; the handle can be awaited."""
+        check_content(content, self._core.max_message_bytes)
+        batch = ColumnsBatch(content, NO_ID, self._port.wall_ms())
+        await self._line.run(self._send_batch_steps(batch, destination))
+        return AioSendHandle(batch, batch.count - 1, None, self._line)
 
     async def _send_stream(
         self,

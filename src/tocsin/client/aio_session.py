@@ -10,6 +10,7 @@ from tocsin.client import operations, reading
 from tocsin.client.aio_consumer import Browser, Consumer
 from tocsin.client.aio_producer import Producer
 from tocsin.client.aio_reader import RangeReader
+from tocsin.client.aio_stage import Stage, open_stage
 from tocsin.client.aio_worker import AioWorker
 from tocsin.client.core_sessions import SessionState
 from tocsin.client.headers import as_destination
@@ -19,7 +20,7 @@ from tocsin.client.requesting import Requester
 from tocsin.client.temporary import TemporaryDestination
 from tocsin.model.destination import Destination, Kind, check_name
 from tocsin.model.errors import IllegalState, TimedOut
-from tocsin.model.limits import PREFETCH_DEFAULT, RANGE_BUFFER_BYTES
+from tocsin.model.limits import PREFETCH_DEFAULT, RANGE_BUFFER_BYTES, STAGE_SECONDS_DEFAULT
 from tocsin.model.message import Message
 
 if TYPE_CHECKING:
@@ -88,6 +89,10 @@ class Session:
         producer = Producer(self, where, defaults)
         await self._line.run(producer._open_steps())
         return producer
+
+    async def stage(self, destination: Destination | str, *, seconds: float = STAGE_SECONDS_DEFAULT) -> Stage:
+        """Opens a stage of a destination; see tocsin.Session.stage."""
+        return await open_stage(self._state, self._line, as_destination(destination), seconds)
 
     async def request(
         self,
