@@ -88,7 +88,8 @@ def resume(attachment: Attachment, origin: str, opened: OpenConsumer, lease: flo
         if consumer.mode == "replay" and opened.start:
             # What was sent and did not arrive is sent again: the client says where to go on.
             _start_replay(state, consumer, opened)
-            consumer.asked_from = consumer.asked = 0
+            consumer.pieces.clear()
+            consumer.asked = 0
         return []
     held = RangeSet(opened.held or [])
     kept = RangeSet()

@@ -21,9 +21,9 @@ class Consumer:
     """Consumes from a view, or only reads the log when it has none (browse and replay)."""
 
     __slots__ = (
-        "_match", "asked", "asked_from", "browse_end", "bytes_allowed", "bytes_sent", "client_id", "connection",
-        "cursors", "key", "looked", "messages_allowed", "messages_sent", "mode", "opened_lsn", "origin", "paused",
-        "position", "range", "reserved", "reserved_messages", "selector", "settled_lsn",
+        "_match", "asked", "browse_end", "bytes_allowed", "bytes_sent", "client_id", "connection", "cursors", "key",
+        "looked", "messages_allowed", "messages_sent", "mode", "opened_lsn", "origin", "paused", "pieces", "position",
+        "range", "reserved", "reserved_messages", "selector", "settled_lsn",
     )  # fmt: skip
 
     def __init__(self, origin: str, opened: OpenConsumer, selector: Selector | None) -> None:
@@ -53,9 +53,11 @@ class Consumer:
         # Browse and replay: the next offset to look at, and where browsing ends.
         self.position = 0
         self.browse_end = 0
-        # A reader of a range: what it wants; and the rows that it has had read from the disk last.
+        # A reader of a range: what it wants; the rows at which pieces begin that are read from the disk for it, and the
+        # row behind the last of them.
         self.range: RangeRead | None = None
-        self.asked_from = self.asked = 0
+        self.pieces: deque[int] = deque()
+        self.asked = 0
 
     @property
     def credit(self) -> int:

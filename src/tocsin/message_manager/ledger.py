@@ -16,7 +16,7 @@ from tocsin.message_manager.cache import BlockCache
 from tocsin.message_manager.records import RecordKind
 from tocsin.model.batch import Block
 from tocsin.model.identity import Lsn
-from tocsin.model.limits import RANGE_READ_BYTES, READ_AHEAD_BYTES
+from tocsin.model.limits import RANGE_READ_BYTES, RANGE_READS, READ_AHEAD_BYTES
 from tocsin.model.values import Bytes
 
 
@@ -86,8 +86,8 @@ class Ledger:
         self.drops: list[DropStream] = []
         # Reading more ahead than the cache can hold would throw out what was asked for.
         self.read_ahead_bytes = min(READ_AHEAD_BYTES, cache_bytes // 4)
-        # A reader of a range has one such piece read while it is given the one before.
-        self.range_read_bytes = min(RANGE_READ_BYTES, cache_bytes // 8)
+        # Two readers of ranges have several such pieces each in the cache.
+        self.range_read_bytes = min(RANGE_READ_BYTES, cache_bytes // (3 * RANGE_READS))
         self._waiting: deque[tuple[int, str, Reply]] = deque()
         # Confirmations that wait for a second copy, which may take long; producers' windows bound them.
         self._doubtful: deque[tuple[int, str, Stored]] = deque()

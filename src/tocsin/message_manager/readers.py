@@ -17,7 +17,7 @@ from tocsin.message_manager.view import QUEUE_VIEW
 from tocsin.model.batch import Block
 from tocsin.model.destination import Kind
 from tocsin.model.errors import DataLost, IllegalState, InvalidDestination, TocsinError
-from tocsin.model.limits import DELIVERED_BYTES_PER_RUN, RANGE_READ_ROWS
+from tocsin.model.limits import DELIVERED_BYTES_PER_RUN, RANGE_READ_ROWS, RANGE_READS
 from tocsin.model.ranges import Range, RangeSet, subtract
 from tocsin.model.reading import RangeRead
 
@@ -86,17 +86,31 @@ def _read_range(state: DestinationState, reader: Consumer, wanted: RangeRead, le
 
 
 def _read_ahead(state: DestinationState, reader: Consumer, wanted: RangeRead, row: int, ledger: Ledger) -> None:
-    """Asks for the next piece as soon as the one before is begun."""
-    log = state.log
-    start = max(reader.asked, row)
-    if row < reader.asked_from or start >= log.end or log.span(start)[0] >= wanted.end:
-        return
-    lsn = log.lsns[start - log.base]
-    if lsn not in state.reading and lsn <= ledger.committed and ledger.block(lsn) is None:
-        reader.asked_from = start
-        # Two readers have two pieces each in the cache; more of them have smaller ones.
-        size = ledger.range_read_bytes // max(1, len(state.readers) // 2)
+    """Keeps several pieces on their way from the disk, so that there is something to send while others are read.
+
+    A piece counts until the next one is begun.
+    """
+    pieces = reader.pieces
+    while len(pieces) > 1 and row >= pieces[1]:
+        pieces.popleft()
+    # Two readers share the cache with their pieces; more of them have smaller ones.
+    size = ledger.range_read_bytes // max(1, len(state.readers) // 2)
+    while len(pieces) < RANGE_READS:
+        start = max(reader.asked, row)
+        if not _is_cold(state, start, wanted, ledger):
+            return
         reader.asked = ask_for(state, start, RANGE_READ_ROWS, size, ledger)
+        pieces.append(start)
+
+
+def _is_cold(state: DestinationState, row: int, wanted: RangeRead, ledger: Ledger) -> bool:
+    """Whether a row is wanted, neither at hand nor on its way, and durable."""
+    log = state.log
+    place = row - log.base
+    if place >= len(log) or log.firsts[place] >= wanted.end:
+        return False
+    lsn = log.lsns[place]
+    return lsn <= ledger.committed and lsn not in state.reading and ledger.block(lsn) is None
 
 
 def _stored(state: DestinationState, start: int, end: int) -> list[Range]:

@@ -122,6 +122,8 @@ READ_AHEAD_BYTES = 2 * MIB
 RANGE_READ_BYTES = 4 * MIB
 RANGE_READ_ROWS = 2_048
 """What one cold read brings at most, for a reader of a range."""
+RANGE_READS = 4
+"""Such reads that may be under way for one reader, or waiting to be sent."""
 CUTS_MAX = 10_000
 """Parts that a range of offsets can be cut into."""
 HOLDS_PER_DESTINATION_MAX = 256
@@ -404,7 +406,8 @@ assert COMMANDS_PER_TURN <= INBOX_COMMANDS_MAX
 assert DRAIN_RANGES_PER_TAKE < DRAIN_RANGES_PER_ANSWER and 4 * DRAIN_RANGES_PER_ANSWER < VALUE_ITEMS_MAX
 assert SEGMENT_BYTES_MIN < SEGMENT_BYTES_DEFAULT <= SNAPSHOT_EVERY_BYTES
 assert SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX < 1 << 32, "positions in a segment are u32"
-assert READ_GAP_BYTES_MAX < READ_BYTES_MAX and READ_AHEAD_BYTES <= RANGE_READ_BYTES < CACHE_BYTES_DEFAULT // 4
+assert READ_GAP_BYTES_MAX < READ_BYTES_MAX and READ_AHEAD_BYTES <= RANGE_READ_BYTES
+assert 2 * RANGE_READS * RANGE_READ_BYTES < CACHE_BYTES_DEFAULT, "what is read ahead must not push out itself"
 assert HEARTBEAT_SECONDS_MIN < HEARTBEAT_SECONDS and RECONNECT_PAUSE_SECONDS_FIRST < RECONNECT_PAUSE_SECONDS_MAX
 assert COPIES_MAX <= GROUP_MEMBERS_MAX
 assert GROUP_MEMBERS_MAX < GROUP_VOTERS_MAX < 1 << 16, "counts of replicas are u16"
