@@ -28,10 +28,13 @@ import typer
 import tocsin
 from tocsin.cli.bench.settings import Workload
 from tocsin.cli.main import app
+from tocsin.cli.pipelines.arguments import command_of
+from tocsin.cli.pipelines.group import RunGroup
 from tocsin.client_manager.requests import ADMINISTRATION
 from tocsin.journal import recovery_table
 from tocsin.model import errors, limits
 from tocsin.node.config import ServerConfig
+from tocsin.spark.pipelines.registry import NAMES, find
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -168,9 +171,10 @@ def parse(words: list[str]) -> None:
     """Reads a command line as the command would, and does not run it. Bad words raise a usage error."""
     command: Any = typer.main.get_command(app)
     while hasattr(command, "commands") and words and not words[0].startswith("-"):
-        if words[0] not in command.commands:
+        found = command.get_command(None, words[0])
+        if found is None:
             raise ValueError(f"No such command: {words[0]}.")
-        command, words = command.commands[words[0]], words[1:]
+        command, words = found, words[1:]
     command.make_context("tocsin", list(words))
 
 
@@ -258,9 +262,18 @@ def test_every_option_is_on_the_page_of_commands() -> None:
 
 def all_options(command: Any) -> set[str]:
     names = {name for option in command.params for name in option.opts if name.startswith("--")}
-    for inner in getattr(command, "commands", {}).values():
-        names |= all_options(inner)
+    if not isinstance(command, RunGroup):
+        for inner in getattr(command, "commands", {}).values():
+            names |= all_options(inner)
     return names - {"--help", "--install-completion", "--show-completion"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_of_a_pipeline_is_on_its_page(name: str) -> None:
+    page = (DOCS / "pipelines" / f"{name}.md").read_text(encoding="utf-8")
+    page += (DOCS / "pipelines" / "README.md").read_text(encoding="utf-8")
+    missing = {option for option in all_options(command_of(find(name))) if f"`{option}" not in page}
+    assert not missing, f"docs/pipelines/{name}.md does not explain {sorted(missing)}"
 
 
 # ---- links and paths

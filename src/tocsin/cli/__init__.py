@@ -13,6 +13,7 @@ interrupts Ctrl-C that comes at a bad moment
 output     tables, fields and JSON lines; a pipe that closes early
 progress   what is shown while something takes long, on a terminal only
 cluster    clusters whose nodes are processes of this machine, behind `tocsin cluster`
+pipelines  pipelines on Spark, behind `tocsin pipeline`
 bench      the benchmarks behind `tocsin bench`
 
 Only this package imports typer and rich, and each command imports what it needs when it runs, so that

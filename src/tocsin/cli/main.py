@@ -10,7 +10,19 @@ from typing import Annotated
 import typer
 
 from tocsin.cli import exits
-from tocsin.cli.commands import bench, browse, cluster, destinations, journal, node, receive, send, serve, user
+from tocsin.cli.commands import (
+    bench,
+    browse,
+    cluster,
+    destinations,
+    journal,
+    node,
+    pipeline,
+    receive,
+    send,
+    serve,
+    user,
+)
 from tocsin.cli.output import PipeClosed, abandon_output, note
 from tocsin.model.errors import TocsinError
 
@@ -30,6 +42,7 @@ app.command("node")(node.node)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(destinations.app, name="destinations")
 app.add_typer(user.app, name="user")
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(journal.app, name="journal")
 
 

@@ -1,6 +1,6 @@
 """The Spark data source and the ready pipelines, built on the client library and PySpark.
 
-session, register, warm_up, close_connections     what programs call
+session, register, submit, warm_up, close_connections     what programs call
 
 spark_session      settings that suit this source
 data_source        the format "tocsin"
@@ -17,6 +17,7 @@ sink               frame.write; stream_sink is frame.writeStream; sink_options, 
 sink_task          what a task of a write does
 columns_from_arrow record batches as columns of blocks; frame_rows, row_checks, block_columns, property_columns
 java               the Java to run on; class_cache and warming let it start fast
+decode             values as columns; avro, protobuf, row_decoding are its parts, bad_rows what does not fit
 pipelines          ready pipelines, and how they are run
 """
 
@@ -27,16 +28,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tocsin.spark.connections import close_connections
+    from tocsin.spark.pipelines.user_file import submit
     from tocsin.spark.spark_session import register, session
     from tocsin.spark.warming import warm_up
 
-__all__ = ["close_connections", "register", "session", "warm_up"]
+__all__ = ["close_connections", "register", "session", "submit", "warm_up"]
 
 # Imported when first used: an executor that reads needs nothing of what starts a session.
 _PLACES = {
     "close_connections": "tocsin.spark.connections",
     "register": "tocsin.spark.spark_session",
     "session": "tocsin.spark.spark_session",
+    "submit": "tocsin.spark.pipelines.user_file",
     "warm_up": "tocsin.spark.warming",
 }
 

@@ -8,5 +8,6 @@ receive       messages as lines; browse in its own file looks without taking
 destinations  list, show, create, delete, purge
 user          the users file: add, remove, list
 journal       look into the files of a stopped or damaged server: list, check, dump
+pipeline      pipelines on Spark: list, run
 bench         the benchmarks
 """

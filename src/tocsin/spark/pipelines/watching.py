@@ -52,9 +52,12 @@ class Watcher:
         self.note = note
         self._stop = threading.Event() if stop is None else stop
         self._batch_rows = Watched()
+        self.listening = False
+        """Whether somebody looks at `stopping`, so that asking is enough to stop the run."""
 
     @property
     def stopping(self) -> bool:
+        self.listening = True
         return self._stop.is_set()
 
     def rows(self, count: int) -> None:
