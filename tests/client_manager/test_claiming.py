@@ -40,6 +40,22 @@ def test_a_claim_waits_for_the_group_and_gives_up_with_the_login() -> None:
     assert not other.open and client.open
 
 
+def test_a_claim_that_is_granted_too_late_is_released_for_good() -> None:
+    group = ScriptedGroup(1)
+    cluster = Cluster([group], login=3.0)
+    group.silent = True
+    client = cluster.dial()
+    with pytest.raises(IndexError):
+        client.hello("me")
+    cluster.advance(4.0)
+    assert not client.open
+    group.silent = False
+    cluster.fail_over(group)
+    assert "client_id.release" in kinds(group.take_taken()) and group.claims == {}
+    cluster.fail_over(group, 12)
+    assert "client_id.claim" not in kinds(group.take_taken()) and group.claims == {}
+
+
 def test_a_client_keeps_its_client_id_when_it_comes_to_another_client_manager() -> None:
     group = ScriptedGroup(1)
     one, two = Cluster([group]), Cluster([group], node=2)

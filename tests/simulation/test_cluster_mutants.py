@@ -13,16 +13,18 @@ import pytest
 
 from tocsin.journal import recovery_segment
 from tocsin.journal.writer import ActiveSegment
-from tocsin.message_manager import dispatch
+from tocsin.message_manager import dispatch, recovery
 from tocsin.message_manager.producers import Producers, Verdict
 from tocsin.message_manager.sessions import Sessions
 from tocsin.message_manager.stages import Epochs
+from tocsin.message_manager.view import Returned, View
 from tocsin.model.errors import StorageFailed
 from tocsin.testing.clusters.run import run_cluster
 from tocsin.testing.clusters.world import ClusterShape
 from tocsin.testing.simulation.register_checks import Violation
 
 SEEDS = 60
+DRAINS = ClusterShape(2, 1, draining=True)
 
 
 def caught(shape: ClusterShape, only: tuple[str, ...], seeds: int = SEEDS) -> str | None:
@@ -79,11 +81,27 @@ def epochs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Epochs, "last", lambda self, app: -1)
 
 
+def takes_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "apply_take", lambda state, fields, lsn, now: None)
+
+
+def releases_are_not_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_back: Callable[..., None] = View.put_back
+
+    def forgetful(view: View, returned: Returned, *times: float) -> None:
+        returned.attempts, returned.overtaken = 0, False
+        put_back(view, returned, *times)
+
+    monkeypatch.setattr(View, "put_back", forgetful)
+
+
 MUTANTS = [
     pytest.param(never_a_duplicate, ClusterShape(2, 1), ("crash_primary", "sever"), ("I8",), id="D1 deduplication"),
     pytest.param(any_epoch_of_a_session, ClusterShape(2, 3), ("cut_line",), ("I1", "I10"), id="D2 session epochs"),
     pytest.param(no_suspicion, ClusterShape(2, 1), ("blackout",), ("I9",), id="D3 delivery reserve"),
     pytest.param(epochs_are_forgotten, ClusterShape(2, 1, staging=True), ("sever",), ("I8",), id="epochs of stages"),
+    pytest.param(takes_are_not_followed, DRAINS, ("crash_primary",), ("Q1", "I10", "I13"), id="takes are replicated"),
+    pytest.param(releases_are_not_flagged, DRAINS, ("crash_primary",), ("I9",), id="released messages are flagged"),
     pytest.param(everything_looks_torn, ClusterShape(3, 0), ("rot",), ("I6", "I1"), id="S2 torn or damaged"),
     pytest.param(sync_again, ClusterShape(2, 1), ("fail_disk", "crash"), ("I6", "I1"), id="S3 failed sync"),
 ]

@@ -11,7 +11,15 @@ from collections.abc import Callable
 import pytest
 from tests.simulation.conftest import TALLY
 
-from tocsin.testing.clusters.run import FAULTS_MIN, OPERATIONS_MIN, SHAPES, STAGING_SHAPES, run_cluster
+from tocsin.testing.clusters.run import (
+    ALL_SHAPES,
+    DRAINING_SHAPES,
+    FAULTS_MIN,
+    OPERATIONS_MIN,
+    SHAPES,
+    STAGING_SHAPES,
+    run_cluster,
+)
 from tocsin.testing.clusters.tally import ClusterTally
 from tocsin.testing.clusters.world import ClusterShape
 from tocsin.testing.simulation.register_checks import Violation
@@ -19,6 +27,7 @@ from tocsin.testing.simulation.register_checks import Violation
 SEEDS_PER_PIECE = 28
 PIECES = 12
 SEEDS_OF_STAGES = 40
+SEEDS_OF_DRAINS = 12
 
 
 @pytest.mark.timeout(600)
@@ -52,6 +61,16 @@ def test_epochs_are_seen_wholly_and_once(shape: ClusterShape) -> None:
             pytest.fail(f"seed {seed}, shape {shape}: {violation}", pytrace=False)
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("shape", DRAINING_SHAPES, ids=str)
+def test_drains_hold_what_they_hold(shape: ClusterShape) -> None:
+    for seed in range(SEEDS_OF_DRAINS):
+        try:
+            run_cluster(seed, shape)
+        except Violation as violation:
+            pytest.fail(f"seed {seed}, shape {shape}: {violation}", pytrace=False)
+
+
 def test_the_same_seed_gives_the_same_events() -> None:
     assert run_cluster(3, ClusterShape(2, 1)) == run_cluster(3, ClusterShape(2, 1))
     assert run_cluster(3, ClusterShape(2, 1)).trace != run_cluster(4, ClusterShape(2, 1)).trace
@@ -66,4 +85,4 @@ def test_the_same_events_in_another_process() -> None:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=100)
         outputs.add(tuple(line for line in done.stdout.splitlines() if line.startswith("trace")))
     assert len(outputs) == 1
-    assert len(outputs.pop()) == len(SHAPES + STAGING_SHAPES)
+    assert len(outputs.pop()) == len(ALL_SHAPES)

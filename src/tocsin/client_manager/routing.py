@@ -74,6 +74,8 @@ class Router:
         # Requests that open again what was open, on the link of now; the next link has its own.
         self._repeated: dict[int, dict[int, Done]] = {group: {} for group in links}
         self._book = Book()
+        # Client ids, each with its connection, whose release the group has not answered yet.
+        self._releasing: set[tuple[str, bytes]] = set()
         self._pending = Pending(self._send)
         self.places = Places(slots, self._groups, self.ask)
         self._subscriptions = SubscriptionNames(self._groups, self.ask)
@@ -257,12 +259,18 @@ class Router:
         elif operation == "client_id.release":
             if self._book.claims.get(fields["client_id"]) == fields["connection"]:
                 del self._book.claims[fields["client_id"]]
-            self._pending.ask(self.places.slot_group(fields["client_id"]), command, self._answer)
+            self._releasing.add(_claim_of(fields))
+            self._pending.ask(self.places.slot_group(fields["client_id"]), command, partial(self._released, fields))
         else:
             self._destinations.administer(command)
 
+    def _released(self, claim: dict[str, Any], reply: Answer | Failed) -> None:
+        self._releasing.discard(_claim_of(claim))
+        self._answer(reply)
+
     def _claimed(self, claim: dict[str, Any], reply: Answer | Failed) -> None:
-        if isinstance(reply, Answer):
+        # Who went before the answer came has released it behind the claim, and must not get it again with a new link.
+        if isinstance(reply, Answer) and _claim_of(claim) not in self._releasing:
             self._book.claims[claim["client_id"]] = claim["connection"]
         self._answer(reply)
 
@@ -350,3 +358,7 @@ class Router:
         gone = consumer.reopened([(first, end) for first, end in reply.fields.get("kept", ())])
         if gone:
             self._gone(key, gone)
+
+
+def _claim_of(fields: dict[str, Any]) -> tuple[str, bytes]:
+    return fields["client_id"], fields["connection"]

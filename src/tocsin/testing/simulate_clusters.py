@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 
-from tocsin.testing.clusters.run import SHAPES, STAGING_SHAPES, run_cluster
+from tocsin.testing.clusters.run import ALL_SHAPES, run_cluster
 from tocsin.testing.clusters.tally import ClusterTally, table, total
 from tocsin.testing.clusters.world import ClusterShape
 from tocsin.testing.seed_sweep import say_failed, sweep
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     def report() -> None:
         sys.stdout.write("\n".join(table({**tallies, "all": total(tallies.values())})) + "\n")
 
-    return sweep(arguments, __doc__, SHAPES + STAGING_SHAPES, run, report)
+    return sweep(arguments, __doc__, ALL_SHAPES, run, report)
 
 
 def _one(seed: int, shape: ClusterShape, tally: ClusterTally, *, traces: bool) -> bool:

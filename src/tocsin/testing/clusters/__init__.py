@@ -5,6 +5,7 @@ lines        connections between clients and servers
 client       an application process around the real client core
 workload     what applications do
 epochs       a program that publishes through stages
+drainers     a program that drains queues in planned batches
 crew         all applications of a simulation
 history      what applications saw, and whether that may be
 workers      disk threads in virtual time

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tocsin.client_manager.machine import Settings as ClientSettings
 from tocsin.testing.clusters.client import Script, SimulatedClient
+from tocsin.testing.clusters.drainers import Drainer
 from tocsin.testing.clusters.epochs import EpochWriter
 from tocsin.testing.clusters.history import DEAD_MESSAGES, History
 from tocsin.testing.clusters.lines import Exchange
@@ -12,6 +13,7 @@ from tocsin.testing.clusters.workload import Pace, Source, Workload
 
 HEARTBEAT_SECONDS = 4.0
 """Longer than by default of a cluster's own heartbeats: what is quiet costs no events."""
+DRAINED = "queue:drained"
 CLIENT_SETTINGS = ClientSettings(heartbeat=HEARTBEAT_SECONDS)
 
 
@@ -26,6 +28,8 @@ class Crew:
         self._producers: set[int] = set()
         self.epochs: EpochWriter | None = None
         self._epoch_writer = 0
+        self.drainer: Drainer | None = None
+        self._draining = 0
         self._former_resumes = 0
         random = timeline.random
         self.queues = [f"queue:q{number}" for number in range(random.randint(1, 3))]
@@ -37,9 +41,15 @@ class Crew:
         self._owners: dict[Source, SimulatedClient] = {}
         """Subscriptions that belong to one client id have one consumer at a time."""
 
-    def assemble(self, strict: int = 0, staging: bool = False) -> None:
-        """`strict`: how many queues give a message up after its second delivery. `staging`: epochs are committed."""
+    def assemble(self, strict: int = 0, staging: bool = False, draining: bool = False) -> None:
+        """`strict`: how many queues give a message up after its second delivery. `staging`: epochs are committed.
+        `draining`: queues are drained, too.
+        """
         random = self._timeline.random
+        if draining:
+            # Before the producers begin: it is theirs as well.
+            self.drainer = Drainer(self.workload, list(self.queues), DRAINED)
+            self.queues.append(DRAINED)
         producers = random.randint(1, 2)
         self.pace.publish_seconds *= producers
         for _ in range(producers):
@@ -55,6 +65,13 @@ class Crew:
         if staging:
             self.epochs = EpochWriter(self.workload, [*self.queues, *self.topics])
             self._write_epochs()
+        if self.drainer is not None:
+            self._drain(self.drainer)
+
+    def _drain(self, drainer: Drainer) -> None:
+        client = self._new()
+        self._draining = client.number
+        self._start(client, drainer.run(client))
 
     def _write_epochs(self) -> None:
         assert self.epochs is not None
@@ -99,6 +116,8 @@ class Crew:
             self._produce()
         elif client.number == self._epoch_writer:
             self._write_epochs()
+        elif client.number == self._draining and self.drainer is not None:
+            self._drain(self.drainer)
 
     def replace_all(self) -> None:
         """One consumer more for each source, so that none is without."""

@@ -14,6 +14,8 @@ SHAPES = (
     ClusterShape(4, 1),
 )  # fmt: skip
 STAGING_SHAPES = (ClusterShape(2, 1, staging=True), ClusterShape(3, 0, staging=True))
+DRAINING_SHAPES = (ClusterShape(2, 1, draining=True), ClusterShape(3, 0, draining=True))
+ALL_SHAPES = SHAPES + STAGING_SHAPES + DRAINING_SHAPES
 FAULT_SECONDS = 60.0
 HEAL_SECONDS = 40.0
 _PATIENCE = 5

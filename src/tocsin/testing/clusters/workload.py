@@ -239,6 +239,16 @@ class Workload:
             while kept:
                 kept.pop().ack()
 
+    def visit(self, client: SimulatedClient, source: Source) -> Script:
+        """Takes some of what is there at the moment, and goes."""
+        view = self.history.view(source.view, source.destination)
+        session: SessionState = yield from open_session(client.core, "auto", False)
+        consumer = yield from self._open(session, source, view)
+        yield 0.5
+        while self._random.random() < 0.8 and (message := consumer.take()) is not None:
+            self._received(client, consumer, message, view)
+        yield from close_session(session, acknowledge=True)
+
     # ---- administration
 
     def administer(self, client: SimulatedClient, strict: list[str], scratch: list[str]) -> Script:

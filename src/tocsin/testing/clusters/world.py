@@ -45,9 +45,12 @@ class ClusterShape(NamedTuple):
     copies: int = 2
     staging: bool = False
     """Whether a program commits stages, beside all others."""
+    draining: bool = False
+    """Whether a program drains queues, beside all consumers."""
 
     def __str__(self) -> str:
-        return f"{self.members}+{self.witnesses}" + ("+stages" if self.staging else "")
+        more = ("+stages" if self.staging else "") + ("+drains" if self.draining else "")
+        return f"{self.members}+{self.witnesses}{more}"
 
 
 class ClusterWorld:
@@ -108,7 +111,7 @@ class ClusterWorld:
         for host in self.hosts.values():
             host.start()
         strict = self.timeline.random.randint(0, 1) if len(self.groups) == 1 else 0
-        self.crew.assemble(strict, self.shape.staging)
+        self.crew.assemble(strict, self.shape.staging, self.shape.draining)
 
     def set_clocks(self, drift: float) -> None:
         """Every node's clock shows another time and runs up to `drift` too fast or too slow. Before `start`."""
