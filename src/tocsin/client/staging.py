@@ -29,7 +29,7 @@ from tocsin.model.batch import (
     DeliveryMode,
     encode_block,
 )
-from tocsin.model.destination import Destination
+from tocsin.model.destination import DEAD_OF, Destination, stored_name
 from tocsin.model.errors import IllegalState, MessageFormatError, MessageTooLarge, TocsinError
 from tocsin.model.identity import NO_ID
 from tocsin.model.limits import BATCH_MESSAGES_MAX, BLOCK_BYTES_MAX, STAGE_SECONDS_DEFAULT
@@ -90,7 +90,7 @@ class ColumnsBatch(Batch):
         content = self._content
         assert content is not None, "a batch is sealed once"
         header = BatchHeader(
-            destination=destination.name,
+            destination=stored_name(destination.name),
             destination_kind=destination.kind,
             count=content.count,
             flags=FLAG_GROUPS if any(each.column == Column.GROUP_ID for each in content.columns) else 0,
@@ -158,12 +158,19 @@ class StageBase:
         """The destination exists afterwards, and the stage with it."""
         with self._port.lock:
             self._state.check_open()
+            self._check_alone()
             lane = self._lane = self._state.lane(self.destination)
             lane.users += 1
             self._port.flush()
         yield lane.opened
         fields = {"destination": str(self.destination), "stage": self.id, "seconds": self._seconds}
         yield from operations.request(self._core, 0, "stage.open", fields)
+
+    def _check_alone(self) -> None:
+        """Dead messages of several origins may be in one place, where sequences of one session must be one row."""
+        dead = [each for each in self._state.lanes if each.name.startswith(DEAD_OF)]
+        if dead and self.destination.name.startswith(DEAD_OF) and dead != [self.destination]:
+            raise IllegalState("A session reports dead messages of one destination only; open another session.")
 
     def _append_steps(self, content: StagedColumns) -> Steps[None]:
         """Puts a block on its way, after waiting for room; what was refused meanwhile is told here."""

@@ -43,6 +43,7 @@ from tocsin.cluster.commands import (
     Reply,
     SettleMessages,
 )  # fmt: skip
+from tocsin.model.destination import DEAD_OF
 from tocsin.model.errors import (
     AuthenticationFailed,
     IllegalState,
@@ -358,7 +359,9 @@ class ClientManager:
     def _open_producer(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
         destination = address(fields)
-        authorize(state.principal, Action.PUBLISH, destination.name)
+        # Only stages have such names; blocks without one are refused when they come.
+        action = Action.STAGE if destination.name.startswith(DEAD_OF) else Action.PUBLISH
+        authorize(state.principal, action, destination.name)
         if len(session.producers) >= PRODUCERS_PER_SESSION_MAX:
             raise ResourceExhausted(f"A session has at most {PRODUCERS_PER_SESSION_MAX} producers.")
         own = self._desk.expect(

@@ -14,7 +14,7 @@ from typing import Any
 from tocsin.cluster.commands import Answer, Failed
 from tocsin.cluster.envelope import GroupStatus
 from tocsin.cluster.slots import SlotTable
-from tocsin.model.destination import Destination, Kind
+from tocsin.model.destination import DEAD_MESSAGES, DEAD_OF, Destination, Kind, parse_destination
 from tocsin.model.errors import InvalidDestination, TocsinError
 from tocsin.model.limits import NAMES_CACHED_MAX
 
@@ -55,7 +55,9 @@ class Places:
     def locate(self, address: Destination, creates: bool, then: Then) -> None:
         """Finds a destination; a name that nobody has is given a place when that `creates` it."""
         name = address.name
-        if name.startswith("_"):
+        if name.startswith(DEAD_OF):
+            self._locate_dead(name, then)
+        elif name.startswith("_"):
             # Temporary ones and those of the system have no entry: they live where their slot is.
             then(Place(self.slot_group(name), 0))
         elif len(self.groups) == 1:
@@ -68,6 +70,16 @@ class Places:
                 lookup = self._lookups[name] = _Lookup()
                 self._find(name)
             lookup.waiting.append((address, creates, then))
+
+    def _locate_dead(self, name: str, then: Then) -> None:
+        """Each group has its dead messages: those of a destination are where it is, or anywhere when it is gone."""
+
+        def found(place: Place | TocsinError) -> None:
+            gone = isinstance(place, InvalidDestination)
+            group = place.group if isinstance(place, Place) else self.slot_group(DEAD_MESSAGES)
+            then(Place(group, 0) if gone or isinstance(place, Place) else place)
+
+        self.locate(parse_destination(name.removeprefix(DEAD_OF)), False, found)
 
     def _find(self, name: str) -> None:
         self._lookups[name].outdated = False

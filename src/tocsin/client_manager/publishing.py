@@ -8,7 +8,9 @@ from tocsin.client_manager.connection import ConnectionState
 from tocsin.client_manager.session import SessionState, window_for
 from tocsin.cluster.commands import NotStored, Publish, Stored
 from tocsin.model.batch import Block, Column, check_block
-from tocsin.model.errors import MessageTooLarge, ProtocolError
+from tocsin.model.dead_notes import lack_of_notes
+from tocsin.model.destination import DEAD_OF
+from tocsin.model.errors import MessageTooLarge, ProtocolError, TocsinError
 from tocsin.model.values import Bytes
 from tocsin.wire.frames import Confirm, FrameType, control, read_publish
 
@@ -24,7 +26,11 @@ def take_block(
     block = check_block(publish.block)
     if (block.producer_id, block.connection_id) != (session.id, connection.identity):
         raise ProtocolError("A batch names another producer or connection than the one that sent it.")
-    if (block.destination, block.destination_kind) != (producer.destination.name, producer.destination.kind):
+    error: TocsinError | None = None
+    destination = producer.destination
+    if destination.name.startswith(DEAD_OF):
+        error = lack_of_notes(block, destination)
+    elif (block.destination, block.destination_kind) != (destination.name, destination.kind):
         raise ProtocolError("A batch names another destination than its producer.")
     last = block.first_sequence + block.count - 1
     if not producer.take(last, len(publish.block)):
@@ -32,6 +38,7 @@ def take_block(
     size = _largest(block) if block.length > message_bytes_max else 0
     if size > message_bytes_max:
         error = MessageTooLarge(f"A message of {size} bytes is over the largest message of {message_bytes_max} bytes.")
+    if error is not None:
         producer.settle(last, 0)
         return refused(session.number, NotStored(session.id, publish.producer, block.first_sequence, last, error))
     return Publish(session.id, publish.producer, producer.destination_id, block, connection.client_id)

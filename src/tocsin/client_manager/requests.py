@@ -32,11 +32,11 @@ ADMINISTRATION = {
     "hold.release": Action.CONSUME,
     "subscription.delete": Action.CONSUME,
     "dead.resend": Action.ADMINISTER,
-    **dict.fromkeys(STAGE_REQUESTS, Action.PUBLISH),
     "drain.take": Action.CONSUME,
     "drain.list": Action.CONSUME,
     "drain.finish": Action.CONSUME,
     "drain.release": Action.CONSUME,
+    **dict.fromkeys(STAGE_REQUESTS, Action.STAGE),
 }
 
 

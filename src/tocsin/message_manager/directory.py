@@ -12,7 +12,7 @@ from tocsin.message_manager.names import Names
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.stages import Epochs
 from tocsin.message_manager.view import View
-from tocsin.model.destination import DEAD_MESSAGES, Destination, Kind
+from tocsin.model.destination import DEAD_MESSAGES, DEAD_OF, Destination, Kind, stored_name
 from tocsin.model.errors import InvalidDestination, ResourceExhausted, StaleName
 from tocsin.model.limits import DELETED_NAMES_MAX, DESTINATIONS_MAX
 
@@ -45,7 +45,7 @@ class Directory:
         return name in self._by_name
 
     def named(self, name: str) -> DestinationState | None:
-        return self._by_name.get(name)
+        return self._by_name.get(stored_name(name))
 
     def find(self, address: Destination) -> DestinationState:
         """The destination, which must exist and be of that kind."""
@@ -79,6 +79,8 @@ class Directory:
     def find_or_create(self, address: Destination, ledger: Ledger, incarnation: int = 0) -> DestinationState:
         if address.name in self._by_name:
             return self.find(address)
+        if address.name.startswith(DEAD_OF) and address.kind is Kind.QUEUE:
+            return self.dead_messages(ledger)
         if address.name.startswith("_"):
             raise InvalidDestination(f"There is no {address.kind.word} {address.name!r}; it may have been deleted.")
         return self.create(address, self.defaults, None, ledger, incarnation)

@@ -1,6 +1,6 @@
 """The way to the dead message queue and back: one MOVE record takes messages out of a view and stores them elsewhere.
 
-A dead message says where it came from, why, and how often it was tried, in properties that begin with JMS_tocsin_.
+A dead message says where it came from, why, and how often it was tried: `model/dead_notes.py` has the names.
 """
 
 from __future__ import annotations
@@ -16,17 +16,12 @@ from tocsin.message_manager.records import RangesRecord, RecordKind, write_move
 from tocsin.message_manager.settlement import give_back
 from tocsin.message_manager.storing import append_time, store_moved
 from tocsin.model.batch import Block
+from tocsin.model.dead_notes import ATTEMPTS, NOTES, ORIGIN, REASON, SUBSCRIPTION
 from tocsin.model.destination import Destination, parse_destination
 from tocsin.model.editing import readdress
 from tocsin.model.errors import InvalidDestination, TocsinError
 from tocsin.model.ranges import Range
 from tocsin.model.values import Int
-
-ORIGIN = "JMS_tocsin_origin"
-REASON = "JMS_tocsin_reason"
-ATTEMPTS = "JMS_tocsin_attempts"
-SUBSCRIPTION = "JMS_tocsin_subscription"
-NOTES = (ORIGIN, REASON, ATTEMPTS, SUBSCRIPTION)
 
 FindDestination = Callable[[Destination], DestinationState]
 

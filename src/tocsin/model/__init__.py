@@ -9,6 +9,7 @@ conversion    the JMS conversion tables
 ranges        sorted, disjoint ranges of numbers: acknowledgements and reserves
 batch         the columnar block: the unit of work between two clients
 columns       between Python values and the columns of a block
+dead_notes    what a dead message says about itself
 editing       slicing blocks and adding columns to them
 projection    blocks with some of their columns only
 reading       what a reader of a range of offsets asks for

@@ -17,6 +17,8 @@ ADMIN = "_ADMIN"
 LOG = "_LOG"
 DEAD_MESSAGES = "_DMQ"
 WELL_KNOWN = (ADMIN, LOG, DEAD_MESSAGES)
+DEAD_OF = f"{DEAD_MESSAGES}:"
+"""Before the name of a destination: the dead message queue where that destination lives. Only stages can be for it."""
 
 # Lone halves of surrogate pairs are among them, because UTF-8 has no form for these.
 _FORBIDDEN = re.compile(r"[\s\x00-\x1f\x7f-\x9f\"'\\*?#>\ud800-\udfff]")
@@ -59,6 +61,11 @@ def parse_destination(text: str) -> Destination:
 
 
 TEMPORARY_PREFIX = "_TMP."
+
+
+def stored_name(name: str) -> str:
+    """The name under which a destination is stored, which is another one only for a dead message queue."""
+    return DEAD_MESSAGES if name.startswith(DEAD_OF) else name
 
 
 def check_name(name: str, what: str = "destination") -> str:

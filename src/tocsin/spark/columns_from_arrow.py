@@ -8,6 +8,7 @@ destination, priority and delay keep their order.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.client.staging import StagedColumns
-from tocsin.model.batch import BodyKind, Column
+from tocsin.model.batch import BodyKind, Column, ColumnData
+from tocsin.model.dead_notes import ATTEMPTS, OFFSET
 from tocsin.model.destination import Destination, Kind, check_name, parse_destination
 from tocsin.model.errors import InvalidDestination, TocsinError
 from tocsin.model.limits import BATCH_MESSAGES_MAX, CLIENT_COLUMNS_MAX, SINK_BLOCK_BYTES
@@ -37,6 +39,7 @@ from tocsin.spark.row_checks import (
 )
 
 _DELTA_MAX = 2**31 - 1
+_NUMBERS = {ATTEMPTS: (Type.INT, pa.int32()), OFFSET: (Type.LONG, pa.int64())}
 
 TextColumn = tuple[Column, Type, str, Any]
 """A column of strings or bytes: which one, its type, a property's name, and the Arrow array."""
@@ -161,7 +164,7 @@ class Cutter:
             if last - base > _DELTA_MAX:
                 return None
             deltas = pc.subtract(times, base).cast(pa.int32()) if last > base else None
-        columns = [variable_column(column, kind, name, values) for column, kind, name, values in texts]
+        columns = [text_or_note(column, kind, name, values) for column, kind, name, values in texts]
         if deltas is not None:
             columns.append(fixed_column(Column.TIMESTAMP, Type.INT, "", deltas))
         sequences = rows.column(self.shape.group_sequence)
@@ -215,6 +218,15 @@ class Cutter:
             except BadHeader as bad:
                 raise refusal(rows, bad.row, lot.destination, f"can't be written: {bad}") from None
         return texts
+
+
+def text_or_note(column: int, kind: Type, name: str, values: Any) -> ColumnData:
+    """Headers are text. What servers note on dead messages as a number is one here, too: selectors compare it."""
+    wanted = _NUMBERS.get(name)
+    if wanted is not None:
+        with suppress(pa.ArrowInvalid):
+            return fixed_column(column, wanted[0], name, values.cast(wanted[1]))
+    return variable_column(column, kind, name, values)
 
 
 def _milliseconds(stamps: Any) -> Any:

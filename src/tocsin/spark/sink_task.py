@@ -15,7 +15,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from tocsin.client import Connection, Producer, Session
 from tocsin.client.staging import Stage, StagedColumns, StageReceipt
 from tocsin.client.sync_producer import SyncSendHandle
-from tocsin.model.destination import Destination
+from tocsin.model.destination import DEAD_OF, Destination
 from tocsin.model.errors import ResourceExhausted, TocsinError
 from tocsin.model.limits import PRODUCER_WINDOW_BATCHES, SINK_DESTINATIONS_MAX
 from tocsin.spark.columns_from_arrow import Cutter, RowShape
@@ -87,6 +87,8 @@ class _Stages:
         self._seconds = seconds
         self._epoch = epoch
         self._stages: dict[Destination, Stage | None] = {}
+        # Dead messages of each origin are staged in a session of their own: the server wants it so.
+        self._others: list[Session] = []
 
     def put(self, destination: Destination, columns: StagedColumns) -> None:
         if destination not in self._stages:
@@ -100,10 +102,16 @@ class _Stages:
         app, number, repeatable = self._epoch
         if repeatable and self._connection.last_epoch(app, [destination]) >= number:
             return None
-        return self._session.stage(destination, seconds=self._seconds)
+        session = self._session
+        if destination.name.startswith(DEAD_OF):
+            session = self._connection.session()
+            self._others.append(session)
+        return session.stage(destination, seconds=self._seconds)
 
     def finish(self) -> tuple[StageReceipt, ...]:
-        return tuple(stage.close() for stage in self._stages.values() if stage is not None)
+        receipts = tuple(stage.close() for stage in self._stages.values() if stage is not None)
+        self._close_others()
+        return receipts
 
     def give_up(self) -> None:
         """What can't be dropped now expires."""
@@ -111,6 +119,12 @@ class _Stages:
             if stage is not None:
                 with suppress(TocsinError):
                     stage.drop()
+        self._close_others()
+
+    def _close_others(self) -> None:
+        for session in self._others:
+            with suppress(TocsinError):
+                session.close()
 
 
 class _Producers:
