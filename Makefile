@@ -9,10 +9,10 @@ ARGS     ?=
 MINUTES  ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test test-long simulate check format bench clean
+.PHONY: help run cluster test test-long simulate check format bench bench-spark clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # pip refuses to work outside the environment, should $(VENV) be anything but one.
 PIP := $(BIN)/python -m pip --require-virtualenv --disable-pip-version-check --quiet
@@ -71,6 +71,9 @@ format: $(DEV_STAMP) ## rewrite the sources in the house format
 
 bench: $(DEV_STAMP) ## run the benchmarks
 	$(BIN)/tocsin bench $(ARGS)
+
+bench-spark: $(DEV_STAMP) ## Spark on a topic against Spark on Parquet; figures in build/bench-spark.json
+	$(BIN)/python -m benchmarks.spark $(ARGS)
 
 clean: ## remove the environment, builds and caches; data directories stay
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -18,6 +18,7 @@ sink_task          what a task of a write does
 columns_from_arrow record batches as columns of blocks; frame_rows, row_checks, block_columns, property_columns
 java               the Java to run on; class_cache and warming let it start fast
 decode             values as columns; avro, protobuf, row_decoding are its parts, bad_rows what does not fit
+packing            shipping to executors where tocsin is not installed
 pipelines          ready pipelines, and how they are run
 """
 

@@ -17,6 +17,7 @@ from tocsin.model.errors import ConfigError
 from tocsin.spark.class_cache import java_options, warm_in_background
 from tocsin.spark.cores import CORES, cores_of
 from tocsin.spark.java import Java, cache_directory, find_java, write_once
+from tocsin.spark.packing import show_package
 
 MIB = 1024 * 1024
 _OPTIONS = "spark.driver.extraJavaOptions"
@@ -101,6 +102,7 @@ def register(spark: SparkSession) -> SparkSession:
     """Makes the format known where Spark does not find it by itself, such as with --py-files."""
     from tocsin.spark.data_source import TocsinDataSource
 
+    show_package(spark.sparkContext.environment)
     spark.dataSource.register(TocsinDataSource)
     return spark
 

@@ -1,0 +1,142 @@
+"""python -m benchmarks.spark [--rows N] [--rounds N] [--output FILE]"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.spark import figures, rows, streams
+from benchmarks.spark.cases import Case, Place, make_cases, sink_case, take_time
+
+from tocsin.cli.bench.process import BenchFailed
+from tocsin.cli.bench.server import OwnServer, own_server
+
+ROOT = Path(__file__).parent.parent.parent
+ROWS = 5_000_000
+SINK_ROWS = 1_000_000
+KEYED_SHARE = 10
+"""The plain client makes an object of every message with a key, so a tenth of the rows tells its rate."""
+BATCH_SIZES = (250_000, 1_000_000)
+TOPIC = "bench.rows"
+
+
+def note(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    options = read_options()
+    # The workers of this machine must find the variant of the source that yields tuples.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    with own_server() as server:
+        found = measure(server, options.rows, options.rounds)
+    output = Path(options.output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(found, indent=2) + "\n")
+    print("\n".join(figures.lines(found)))
+    note(f"All figures are in {output}.")
+    return 0
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
+    parser.add_argument("--rows", type=int, default=ROWS, help=f"messages in the topic ({ROWS:,})")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds that count; one more comes before them (5)")
+    parser.add_argument("--output", default="build/bench-spark.json", help="where the figures go")
+    return parser.parse_args()
+
+
+def measure(server: OwnServer, count: int, rounds: int) -> dict[str, Any]:
+    import tocsin.spark
+
+    note(f"{count:,} messages of {rows.VALUE_BYTES} bytes go into a topic.")
+    filled = rows.fill_topic(server.url, TOPIC, count)
+    spark = tocsin.spark.session()
+    try:
+        place = Place(spark, server, TOPIC, server.folder, count)
+        prepare(place)
+        cases = make_cases(place)
+        run_rounds(cases, server, rounds)
+        rates = {case.name: round(case.rows_per_second, 1) for case in cases}
+        found: dict[str, Any] = {"rows": count, "rounds": rounds, **figures.ratios(rates)}
+        found |= measure_streams(place)
+        rates |= measure_sink(place, rounds)
+        rates["fill_topic"] = round(count / filled, 1)
+        return {
+            **found,
+            "rows_per_second": rates,
+            "seconds": {case.name: [round(each, 3) for each in case.seconds] for case in cases},
+            "spark": spark.version,
+            "master": spark.sparkContext.master,
+        }
+    finally:
+        spark.stop()
+
+
+def prepare(place: Place) -> None:
+    """The same rows as Parquet; that they are the same is checked."""
+    note(f"The same rows go into {rows.FILES} Parquet files.")
+    topic = rows.topic_frame(place.spark, place.server.url, place.topic)
+    rows.write_parquet(topic.repartition(rows.FILES) if place.rows < rows.FILES else split(place), place.parquet)
+    native = rows.fingerprint(place.spark.read.parquet(str(place.parquet)))
+    if rows.fingerprint(topic) != native or native[0] != place.rows:
+        raise BenchFailed(f"Topic and Parquet differ: {native} in Parquet.")
+
+
+def split(place: Place) -> Any:
+    """As many tasks as files, each with a run of offsets."""
+    reader = place.spark.read.format("tocsin").option("url", place.server.url).option("subscribe", place.topic)
+    return reader.option("minPartitions", rows.FILES).load().coalesce(rows.FILES)
+
+
+def run_rounds(cases: list[Case], server: OwnServer, rounds: int) -> None:
+    for number in range(rounds + 1):
+        note("A round to get warm." if number == 0 else f"Round {number} of {rounds}.")
+        for case in cases:
+            took = take_time(case, server, counts=number > 0)
+            note(f"  {case.name}: {case.rows / took:,.0f} rows/s")
+
+
+def measure_streams(place: Place) -> dict[str, Any]:
+    note("Streaming: triggers of one row, then large ones.")
+    arguments = place.spark, place.server.url, place.topic, place.folder
+    took = streams.one_row_triggers(*arguments)
+    found: dict[str, Any] = {"trigger_ms_p50": median(took), "trigger_ms": took}
+    for size in BATCH_SIZES:
+        found[f"addbatch_ms_{size}"] = streams.add_batch_ms(*arguments, size, place.rows)
+    found["addbatch_ms"] = {str(size): found[f"addbatch_ms_{size}"] for size in BATCH_SIZES}
+    return found
+
+
+def measure_sink(place: Place, rounds: int) -> dict[str, float]:
+    """A million rows through the sink, and the plain client's `send_many` of the same rows."""
+    count = min(SINK_ROWS, place.rows)
+    note(f"{count:,} rows through the sink, and by the plain client.")
+    folder = place.folder / "million.parquet"
+    part = rows.topic_frame(place.spark, place.server.url, place.topic, count)
+    rows.write_parquet(part.repartition(rows.FILES), folder)
+    sink = sink_case("million_to_sink", place.spark.read.parquet(str(folder)), count, place)
+    plain: list[float] = []
+    keyed: list[float] = []
+    few = max(1, count // KEYED_SHARE)
+    for number in range(rounds + 1):
+        take_time(sink, place.server, counts=number > 0)
+        plain.append(rows.send_plainly(place.server.url, "bench.plain", count, keyed=False))
+        keyed.append(rows.send_plainly(place.server.url, "bench.keyed", few, keyed=True))
+    shutil.rmtree(folder)
+    return {
+        "million_to_sink": round(sink.rows_per_second, 1),
+        "plain_send_many": round(count / median(plain[1:]), 1),
+        "plain_send_many_with_keys": round(few / median(keyed[1:]), 1),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
