@@ -46,23 +46,25 @@ class Stream:
 
     def __init__(self, spark: Any, url: str, folder: Path, **options: Any) -> None:
         self._spark = spark
-        self._url = url
+        self.url = url
         self._options = options
         self.checkpoint = folder / "checkpoint"
         self.output = folder / "output"
 
     def run(self, change: Callable[[Any], Any] = lambda table: table, **more: Any) -> Any:
         """Reads what is there; returns the query, which has ended."""
-        table = change(source(self._spark.readStream, self._url, **self._options, **more).load())
-        query = (
-            table.writeStream.format("parquet")
-            .option("checkpointLocation", str(self.checkpoint))
-            .option("path", str(self.output))
-            .trigger(availableNow=True)
-            .start()
-        )
+        query = self._writer(change, more).trigger(availableNow=True).start()
         query.awaitTermination()
         return query
+
+    def start(self, **more: Any) -> Any:
+        """Reads on and on."""
+        return self._writer(lambda table: table, more).start()
+
+    def _writer(self, change: Callable[[Any], Any], more: dict[str, Any]) -> Any:
+        table = change(source(self._spark.readStream, self.url, **self._options, **more).load())
+        places = {"checkpointLocation": str(self.checkpoint), "path": str(self.output)}
+        return table.writeStream.format("parquet").options(**places)
 
     def rows(self) -> Any:
         return self._spark.read.parquet(str(self.output))

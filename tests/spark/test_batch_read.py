@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.spark.tables import fill, fill_queue, numbers, source
 from tests.system.certificates import Authority, add_user
+from tests.system.processes import until
 
 import tocsin
 from tocsin.runtime.tls import client_context
@@ -128,6 +129,26 @@ def test_a_queue_is_browsed(spark: Any, server: tocsin.Server, connection: tocsi
         taken = session.consumer(session.queue("jobs")).receive(timeout=5)
         assert taken is not None and taken.body == "0"
     assert numbers(source(spark.read, server.url, subscribe="queue:jobs").load()) == list(range(1, 10))
+
+
+def test_dead_messages_are_browsed(spark: Any, server: tocsin.Server, connection: tocsin.Connection) -> None:
+    connection.create_destination("jobs", redelivery_limit=1, backoff=0)
+    fill_queue(connection, "jobs", 3)
+    with connection.session(ack="client") as session:
+        consumer = session.consumer(session.queue("jobs"))
+        for _ in range(3):
+            message = consumer.receive(timeout=5)
+            assert message is not None
+            message.nack(reason="unreadable")
+        until(lambda: connection.show_destination("queue:_DMQ")["messages"] == 3, "all three are dead")
+    schema = "topic string, offset long, value binary, properties map<string,string>"
+    table = source(spark.read.schema(schema), server.url, subscribe="_DMQ").load()
+    assert {(row.topic, bytes(row.value)) for row in table.collect()} == {
+        ("_DMQ", b"0"),
+        ("_DMQ", b"1"),
+        ("_DMQ", b"2"),
+    }
+    assert all("unreadable" in str(row.properties) for row in table.collect())
 
 
 def test_a_login_and_tls(spark: Any, tmp_path: Path) -> None:

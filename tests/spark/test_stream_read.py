@@ -116,6 +116,35 @@ def test_a_group_is_seen_by_the_server_and_holds_messages(
     assert [(hold["name"], hold["offset"], hold["lag"]) for hold in holds] == [("spark:nightly", 10, 5)]
 
 
+def test_a_server_that_comes_back_is_read_on(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    stream = Stream(spark, "", tmp_path, subscribe="prices", startingOffsets="earliest")
+    with tocsin.Server(folder) as server:
+        port = server.port
+        stream.url = server.url
+        with tocsin.connect(server.url) as connection:
+            fill(connection, "prices", 10)
+        query = stream.start()
+        query.processAllAvailable()
+    with tocsin.Server(folder, port=port) as server:
+        with tocsin.connect(server.url) as connection:
+            fill(connection, "prices", 10, start=10)
+        query.processAllAvailable()
+        query.stop()
+    assert stream.numbers() == list(range(20))
+
+
+def test_a_server_that_stays_away_ends_the_query_with_a_sentence(spark: Any, tmp_path: Path) -> None:
+    with tocsin.Server(tmp_path / "server") as server:
+        stream = Stream(spark, server.url, tmp_path, subscribe="prices", reconnectTimeout=0.5)
+        with tocsin.connect(server.url) as connection:
+            fill(connection, "prices", 10)
+        query = stream.start()
+        query.processAllAvailable()
+    with pytest.raises(Error, match=r"ConnectionFailed: .* 0\.5 s"):
+        query.awaitTermination(60)
+
+
 def test_a_queue_is_drained(spark: Any, server: tocsin.Server, connection: tocsin.Connection, tmp_path: Path) -> None:
     fill_queue(connection, "jobs", 100)
     stream = Stream(spark, server.url, tmp_path, subscribe="queue:jobs")
