@@ -11,6 +11,8 @@ from tests.message_manager.dialogue import NOTHING_CACHED, ends, now_ms, server,
 from tests.message_manager.stage import CM1, CONNECTION, SESSION, Stage, delivered
 
 from tocsin.cluster.commands import ConsumerEnded, Delivery, OpenConsumer
+from tocsin.message_manager.cache import BlockCache
+from tocsin.message_manager.ledger import ReadBlocks
 from tocsin.message_manager.machine import Settings
 from tocsin.model.batch import Block, Column
 from tocsin.model.destination import parse_destination
@@ -137,23 +139,28 @@ def test_a_range_of_many_cold_blocks_is_read_in_large_pieces() -> None:
         driver = driver.crash()
 
 
-def test_several_pieces_are_on_their_way_before_the_first_has_come() -> None:
+def test_several_pieces_are_on_their_way_while_one_is_sent() -> None:
     stage = Stage(Settings(cache_bytes=240 * KIB))
     stage.ask(CM1, "destination.create", destination=NEWS, retained=True)
     number = stage.open_producer(CM1, destination=NEWS)
     for sequence in range(1, 101):
         stage.publish(CM1, number, sequence, b"x" * 2_000)
-    stage.manager.ledger.cache._blocks.clear()
-    stage.manager.handle(CM1, opening(stage, 0, 100), stage.clock.now(), stage.clock.wall())
-    while stage.manager.run():
-        pass
-    pieces = [read.first_offsets for read in stage.manager.ledger.reads]
-    assert len(pieces) == RANGE_READS and all(len(piece) > 5 for piece in pieces)
-    asked = list(chain.from_iterable(pieces))
-    assert asked == list(range(len(asked)))
-    stage.settle()
-    assert delivered(stage.replies[CM1]) == [(offset, offset + 1, 1) for offset in range(100)]
-    assert isinstance(stage.replies[CM1][-1], ConsumerEnded)
+    stage.manager.ledger.cache = BlockCache(240 * KIB)
+    asked: list[list[int]] = []
+    ahead: list[int] = []
+
+    def begun(read: ReadBlocks) -> None:
+        asked.append(read.first_offsets)
+        ahead.append(len(stage.state(NEWS).readers[0].pieces))
+        begin(read)
+
+    begin, stage.storage._reads.begin = stage.storage._reads.begin, begun  # type: ignore[method-assign]
+    replies = stage.tell(CM1, opening(stage, 0, 100))
+    assert delivered(replies) == [(offset, offset + 1, 1) for offset in range(100)]
+    assert isinstance(replies[-1], ConsumerEnded)
+    assert max(ahead) == RANGE_READS
+    assert list(chain.from_iterable(asked)) == list(range(100)), "each block is read once"
+    assert len(asked) < 20
 
 
 def opening(stage: Stage, start: int, end: int) -> OpenConsumer:

@@ -21,6 +21,9 @@ from tocsin.model.limits import DELIVERED_BYTES_PER_RUN, RANGE_READ_ROWS, RANGE_
 from tocsin.model.ranges import Range, RangeSet, subtract
 from tocsin.model.reading import RangeRead
 
+_ASKED_PER_ROW = 4
+"""To have so many rows read costs as much of a step's budget as to send one."""
+
 
 def serve_readers(state: DestinationState, ledger: Ledger, step: Step) -> bool:
     """Gives each reader what its credit allows; True when there may be more to do. Browsers that are done leave."""
@@ -75,7 +78,7 @@ def _read_range(state: DestinationState, reader: Consumer, wanted: RangeRead, le
         if not ranges:
             reader.position = end if held is None else min(held.next_present(end) or wanted.end, wanted.end)
             continue
-        _read_ahead(state, reader, wanted, row, ledger)
+        _read_ahead(state, reader, wanted, row, ledger, step)
         block = fetch(state, row, ledger)
         if block is None:
             return False
@@ -85,22 +88,24 @@ def _read_range(state: DestinationState, reader: Consumer, wanted: RangeRead, le
     return False
 
 
-def _read_ahead(state: DestinationState, reader: Consumer, wanted: RangeRead, row: int, ledger: Ledger) -> None:
+def _read_ahead(
+    state: DestinationState, reader: Consumer, wanted: RangeRead, row: int, ledger: Ledger, step: Step
+) -> None:
     """Keeps several pieces on their way from the disk, so that there is something to send while others are read.
 
-    A piece counts until the next one is begun.
+    A piece counts until the next one is begun. One at a time is asked for, because of tiny rows it may have many.
     """
     pieces = reader.pieces
     while len(pieces) > 1 and row >= pieces[1]:
         pieces.popleft()
+    start = max(reader.asked, row)
+    if len(pieces) >= RANGE_READS or not _is_cold(state, start, wanted, ledger):
+        return
     # Two readers share the cache with their pieces; more of them have smaller ones.
     size = ledger.range_read_bytes // max(1, len(state.readers) // 2)
-    while len(pieces) < RANGE_READS:
-        start = max(reader.asked, row)
-        if not _is_cold(state, start, wanted, ledger):
-            return
-        reader.asked = ask_for(state, start, RANGE_READ_ROWS, size, ledger)
-        pieces.append(start)
+    reader.asked = ask_for(state, start, RANGE_READ_ROWS, size, ledger)
+    pieces.append(start)
+    step.rows -= (reader.asked - start) // _ASKED_PER_ROW
 
 
 def _is_cold(state: DestinationState, row: int, wanted: RangeRead, ledger: Ledger) -> bool:

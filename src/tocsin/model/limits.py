@@ -120,7 +120,7 @@ BROWSE_MESSAGES_MAX = 10_000
 ROWS_PER_STEP = 256
 READ_AHEAD_BYTES = 2 * MIB
 RANGE_READ_BYTES = 4 * MIB
-RANGE_READ_ROWS = 2_048
+RANGE_READ_ROWS = 512
 """What one cold read brings at most, for a reader of a range."""
 RANGE_READS = 4
 """Such reads that may be under way for one reader, or waiting to be sent."""
