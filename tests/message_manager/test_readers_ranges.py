@@ -139,7 +139,7 @@ def test_a_range_of_many_cold_blocks_is_read_in_large_pieces() -> None:
         driver = driver.crash()
 
 
-def test_several_pieces_are_on_their_way_while_one_is_sent() -> None:
+def test_several_pieces_are_on_their_way_while_one_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(Settings(cache_bytes=240 * KIB))
     stage.ask(CM1, "destination.create", destination=NEWS, retained=True)
     number = stage.open_producer(CM1, destination=NEWS)
@@ -154,7 +154,8 @@ def test_several_pieces_are_on_their_way_while_one_is_sent() -> None:
         ahead.append(len(stage.state(NEWS).readers[0].pieces))
         begin(read)
 
-    begin, stage.storage._reads.begin = stage.storage._reads.begin, begun  # type: ignore[method-assign]
+    begin = stage.storage._reads.begin
+    monkeypatch.setattr(stage.storage._reads, "begin", begun)
     replies = stage.tell(CM1, opening(stage, 0, 100))
     assert delivered(replies) == [(offset, offset + 1, 1) for offset in range(100)]
     assert isinstance(replies[-1], ConsumerEnded)
