@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.message_manager.stage import identity
 
-from tocsin.message_manager.stages import COLUMNS, Epochs, Stage, Stages
+from tocsin.message_manager.stages import COLUMNS, EpochRow, Epochs, Stage, Stages
 from tocsin.model.batch import BatchHeader, Block, encode_block
 from tocsin.model.destination import Kind
 from tocsin.model.limits import EPOCH_MEMORY_SECONDS, EPOCHS_MAX
@@ -82,11 +82,15 @@ def test_the_last_epoch_of_an_application_counts() -> None:
     assert epochs.last("a") == -1
     epochs.apply("a", 3, 1_000)
     epochs.apply("b", 9, 2_000)
+    empty = Epochs()
+    empty.load(Epochs().fields())
+    assert not empty.rows
     epochs.apply("a", 4, 3_000)
     assert (epochs.last("a"), epochs.last("b")) == (4, 9)
     again = Epochs()
     again.load(epochs.fields())
-    assert again.fields() == epochs.fields() == [["b", 9, 2_000], ["a", 4, 3_000]]
+    assert again.fields() == epochs.fields()
+    assert list(again.rows.items()) == [("b", EpochRow(9, 2_000)), ("a", EpochRow(4, 3_000))]
 
 
 def test_epochs_are_forgotten_by_the_time_of_a_later_record() -> None:

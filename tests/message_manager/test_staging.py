@@ -391,6 +391,20 @@ def test_j82_no_local_holds_for_staged_messages() -> None:
     assert dump(driver.crash().manager)["destinations"]["prices"]["next_offset"] == 2
 
 
+@pytest.mark.parametrize("due", [0, 5_000])
+def test_j82_the_number_of_a_subscription_that_is_gone_may_be_another_ones_later(due: int) -> None:
+    driver = server()
+    session = session_of(driver)
+    session.consumer(PRICES, no_local=True)
+    session.client.request("stage.open", destination=PRICES, stage=identity(1))
+    session.producer(PRICES).send("staged", stage=identity(1), due=due and now_ms(driver) + due)
+    driver = driver.crash()
+    consumer = session_of(driver, "me").consumer(PRICES, subscription="s", durable=True)
+    commit(driver, 0, entry(1, 1, PRICES))
+    driver.advance(6)
+    assert consumer.bodies() == ["staged"]
+
+
 def test_a_topic_without_subscriptions_keeps_nothing_of_a_stage() -> None:
     driver = server()
     commit(driver, 0, stage(driver, 1, "a", "b", destination=PRICES))
@@ -465,6 +479,11 @@ def test_a_commit_of_many_batches_is_one_small_record() -> None:
         assert driver.storage.recovered.journal.last_lsn == before + 1
         assert driver.storage.recovered.journal.pending_bytes() < 1_000
     assert len(drain(driver)) == 1_000
+
+
+def test_the_most_stages_in_one_request() -> None:
+    driver = server()
+    assert commit(driver, 0, *[entry(number, 0) for number in range(1, STAGES_PER_COMMIT_MAX + 1)]) == (True, 0)
 
 
 def test_too_many_stages_in_one_request_are_refused() -> None:

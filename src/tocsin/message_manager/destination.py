@@ -197,7 +197,8 @@ class DestinationState:
         flags = batch.flags | UNFILTERED
         first = self._add_row(batch.lsn, batch.count, batch.size, batch.priority, append_time, batch.expiry, flags)
         for view in self.views.values():
-            if view.born > batch.sent_lsn or view.id in batch.left_out:
+            own = view.id in batch.left_out and view.born <= batch.lsn
+            if own or view.born > batch.sent_lsn:
                 self.apply_finish(view, first, self.log.next_offset, None)
 
     def apply_staged(self, lsn: int, block: Block, append_time: int, seen: float, left_out: tuple[int, ...]) -> None:
@@ -239,10 +240,13 @@ class DestinationState:
         if not stage.left_out:
             return
         # Noted before: finishing trims rows, and with them their numbers.
-        spans = [(stage.left_out.get(lsn, ()), self.log.span(row + index)) for index, lsn in enumerate(stage.lsns)]
-        for views, (first, end) in spans:
+        spans = [(lsn, *self.log.span(row + index)) for index, lsn in enumerate(stage.lsns) if lsn in stage.left_out]
+        for lsn, first, end in spans:
+            views = stage.left_out[lsn]
             for view in [self.views[each] for each in views if each in self.views]:
-                self.apply_finish(view, first, end, ledger)
+                # A number is given again when a subscription has gone with its primary: a younger one is another.
+                if view.born <= lsn:
+                    self.apply_finish(view, first, end, ledger)
 
     def _add_row(
         self, lsn: int, count: int, size: int, priority: int, append_time: int, expiry: int, flags: int

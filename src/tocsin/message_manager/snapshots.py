@@ -167,7 +167,7 @@ def load_directory(directory: Directory, section: Section) -> None:
     # A snapshot of a former release has neither names nor incarnations.
     directory.names.load(fields.get("names", directory.names.fields()))
     directory.deleted = fields.get("deleted", {})
-    directory.epochs.load(fields.get("epochs", []))
+    directory.epochs.load(fields.get("epochs", directory.epochs.fields()))
 
 
 def load_destination(directory: Directory, section: Section, now: float) -> DestinationState:

@@ -11,6 +11,7 @@ import heapq
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 from tocsin.message_manager.delay import DelayedBatch
@@ -192,8 +193,18 @@ class Epochs:
     def _is_over(row: EpochRow, now_ms: int) -> bool:
         return row.used_ms + 1000 * EPOCH_MEMORY_SECONDS < now_ms
 
-    def fields(self) -> list[list[Any]]:
-        return [[app, row.epoch, row.used_ms] for app, row in self.rows.items()]
+    def fields(self) -> dict[str, bytes]:
+        """For a snapshot: columns as raw bytes, since there may be many."""
+        apps, rows = [app.encode() for app in self.rows], self.rows.values()
+        return {
+            "apps": b"".join(apps), "ends": bytes(array("Q", accumulate(map(len, apps)))),
+            "epochs": bytes(array("q", [row.epoch for row in rows])),
+            "used": bytes(array("q", [row.used_ms for row in rows])),
+        }  # fmt: skip
 
-    def load(self, fields: list[list[Any]]) -> None:
-        self.rows = {app: EpochRow(epoch, used) for app, epoch, used in fields}
+    def load(self, fields: dict[str, bytes]) -> None:
+        ends, epochs, used = (
+            array(code, fields[name]) for name, code in (("ends", "Q"), ("epochs", "q"), ("used", "q"))
+        )
+        apps = [fields["apps"][start:end].decode() for start, end in pairwise([0, *ends])]
+        self.rows = {app: EpochRow(*row) for app, *row in zip(apps, epochs, used, strict=True)}

