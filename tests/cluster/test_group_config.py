@@ -21,7 +21,7 @@ from tocsin.model.errors import ProtocolError
 from tocsin.model.limits import GROUP_MEMBERS_MAX
 
 A, B, C = Replica(1, 11), Replica(2, 22), Replica(3, 33)
-CONFIG = GroupConfig(7, 130, 2, (A, B), (A, B, C), 2)
+CONFIG = GroupConfig(7, 130, 2, (A, B), (A, B, C), 2, 65, 1_000)
 
 
 def test_it_comes_back_from_its_bytes() -> None:

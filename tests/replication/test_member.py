@@ -18,6 +18,7 @@ from tocsin.replication.events import (
     DataArrived,
     Effect,
     LogProgress,
+    PromotedUncleanly,
     Propose,
     Record,
     RoleChanged,
@@ -235,3 +236,32 @@ def test_a_follower_stands_when_its_own_primary_asks_it_to() -> None:
     assert table.effects == [], "not its primary, or of an earlier epoch"
     (prepare,) = table.tell(2, Stand(EPOCH + 1))
     assert isinstance(prepare, Prepare) and table.member.role is Role.CANDIDATE
+
+
+def test_a_member_that_was_forced_says_what_is_missing_and_writes_it_down() -> None:
+    """It is not in sync, and those who were are silent (R13)."""
+    others = CONFIG.with_in_sync([REPLICAS[1]])
+    table = Table(EPOCH)
+    table.member.force()
+    ballot = table.stand()
+    for node in (1, 3):
+        table.tell(node, Promise(ballot, REPLICAS[node - 1], Ballot(0, 0, 1), others, 4))
+    table.flush()
+    while table.member.role is Role.CANDIDATE and not any(isinstance(each, Accept) for each in table.tick()):
+        pass
+    for node in (1, 3):
+        table.tell(node, Accepted(ballot, REPLICAS[node - 1]))
+    assert table.member.role is Role.PRIMARY
+    assert PromotedUncleanly(1, 3) in table.effects
+    (first,) = table.seat.log.read(2, 2)
+    assert b"".join(first.parts) == b"promoted uncleanly behind record 1"
+
+
+def test_who_hears_a_primary_is_not_forced_any_more() -> None:
+    table = Table(EPOCH)
+    table.member.force()
+    table.tell(2, beat(128))
+    ballot = table.stand()
+    for node in (1, 3):
+        table.tell(node, Promise(ballot, REPLICAS[node - 1], Ballot(0, 0, 1), CONFIG.with_in_sync([REPLICAS[1]]), 4))
+    assert table.member.role is Role.FOLLOWER

@@ -1,9 +1,9 @@
-"""From silence to primary: what a candidate asks, in which order, and when it gives up (R6, R7, R8, R11)."""
+"""From silence to primary: what a candidate asks, in which order, and when it gives up (R6, R7, R8, R11, R13)."""
 
 from __future__ import annotations
 
 import pytest
-from tests.replication.seat import CONFIG, EPOCH, REPLICAS, Seat, entry
+from tests.replication.seat import CONFIG, EPOCH, REPLICAS, SETTINGS, Seat, entry
 
 from tocsin.cluster.group_config import Ballot, GroupConfig, Replica, next_epoch
 from tocsin.cluster.proposer import Proposer
@@ -19,10 +19,10 @@ NEW_EPOCH = next_epoch(EPOCH, rank=0)
 
 
 class Candidate:
-    def __init__(self, *epochs: int) -> None:
+    def __init__(self, *epochs: int, forced: bool = False) -> None:
         self.seat = Seat(1, *epochs)
         self.proposer = Proposer(1, 1, (1, 2, 3), 1.0)
-        self.machine = Promotion(self.seat.context, self.proposer, now=0.0)
+        self.machine = Promotion(self.seat.context, self.proposer, now=0.0, forced=forced)
         ((receivers, prepare),) = self.seat.sent()
         assert (receivers, type(prepare)) == ((1, 2, 3), Prepare)
 
@@ -152,3 +152,41 @@ def test_refused_because_of_a_lease() -> None:
     for node in (2, 3):
         candidate.machine.received(node, Refuse(candidate.proposer.ballot, Ballot(0, 0, 0), 0.8), 0.1)
     assert (candidate.machine.trigger, candidate.machine.wait) == (Trigger.GAVE_UP, 0.8)
+
+
+OTHERS_IN_SYNC = CONFIG.with_in_sync([SECOND])
+
+
+def test_a_member_that_is_forced_leads_with_what_it_has() -> None:
+    """Those in sync are gone for good, and an operator says so (R13)."""
+    candidate = Candidate(EPOCH, EPOCH, forced=True)
+    candidate.promised(OTHERS_IN_SYNC, hint=10)
+    candidate.flush()
+    assert candidate.seat.sent() == [((2, 3), Fence(NEW_EPOCH))]
+    candidate.machine.tick(0.2 + SETTINGS.fence_seconds / 2)
+    assert not [message for message in candidate.seat.messages() if isinstance(message, Accept)], "others may answer"
+    candidate.machine.tick(0.2 + SETTINGS.fence_seconds)
+    (accept,) = (message for message in candidate.seat.messages() if isinstance(message, Accept))
+    assert accept.config == OTHERS_IN_SYNC.uncleanly_led_by(1, NEW_EPOCH, [ME], 2)
+    assert (accept.config.unclean_epoch, accept.config.unclean_lsn) == (NEW_EPOCH, 2)
+    assert candidate.machine.missing == 8
+    candidate.accepted()
+    assert candidate.machine.trigger is Trigger.CHOSEN
+
+
+def test_a_member_that_is_forced_takes_the_best_log_within_reach() -> None:
+    candidate = Candidate(EPOCH, EPOCH, forced=True)
+    candidate.promised(OTHERS_IN_SYNC)
+    candidate.flush()
+    candidate.seat.taken()
+    candidate.fenced(THIRD, LogEnd(EPOCH, 3))
+    candidate.machine.tick(0.2 + SETTINGS.fence_seconds)
+    assert candidate.seat.sent() == [((3,), Fetch(NEW_EPOCH, 3, EPOCH))]
+
+
+def test_nobody_is_forced_without_a_majority_of_votes() -> None:
+    candidate = Candidate(EPOCH, forced=True)
+    voter = REPLICAS[0]
+    candidate.machine.received(1, Promise(candidate.proposer.ballot, voter, Ballot(0, 0, 1), OTHERS_IN_SYNC, 0), 0.1)
+    candidate.machine.tick(10.0)
+    assert candidate.machine.trigger is Trigger.GAVE_UP

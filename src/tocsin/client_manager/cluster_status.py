@@ -42,7 +42,8 @@ class ClusterStatus:
             fields |= {
                 "in_sync": list(leading.in_sync), "committed": leading.committed, "last": leading.last,
                 "destinations": leading.destinations, "live_bytes": leading.live_bytes,
-                "free_bytes": leading.free_bytes,
+                "free_bytes": leading.free_bytes, "unclean_epoch": leading.unclean_epoch,
+                "unclean_lsn": leading.unclean_lsn,
             }  # fmt: skip
         return fields
 

@@ -9,7 +9,8 @@
     "R"  Replies      primary -> client manager: u32 epoch, u32 link, u16 count, answers (cluster.reply_codec)
     "U"  Unlinked     primary -> client manager: u32 epoch, u32 link
     "S"  GroupStatus  member -> everybody: u32 epoch, u16 primary, u8 role, u64 committed, u64 last, u32 destinations,
-                      u64 live bytes, u64 free bytes, u16 count and as many u16 nodes in sync, the same of all members
+                      u64 live bytes, u64 free bytes, u32 epoch and u64 LSN of the last unclean promotion,
+                      u16 count and as many u16 nodes in sync, the same of all members
     "N"  NameChanged  primary of a name's slot -> client managers: text name
 
 A link is one run of commands of a client manager to one primary: it starts with everything that the
@@ -34,7 +35,7 @@ from tocsin.runtime.ports import Buffer
 _COMMANDS = struct.Struct("<IIQH")
 _REPLIES = struct.Struct("<IIH")
 _UNLINKED = struct.Struct("<II")
-_STATUS = struct.Struct("<IHBQQIQQ")
+_STATUS = struct.Struct("<IHBQQIQQIQ")
 
 
 class MemberRole(IntEnum):
@@ -90,6 +91,9 @@ class GroupStatus:
     destinations: int
     live_bytes: int
     free_bytes: int
+    unclean_epoch: int = 0
+    """Of the last promotion that an operator forced; 0: there was none."""
+    unclean_lsn: int = 0
 
 
 @dataclass(slots=True)
@@ -149,7 +153,7 @@ def _unpack_unlinked(unpacker: Unpacker) -> Unlinked:
 def _pack_status(packer: Packer, message: GroupStatus) -> None:
     packer.record(
         _STATUS, message.epoch, message.primary, message.role, message.committed, message.last, message.destinations,
-        message.live_bytes, message.free_bytes,
+        message.live_bytes, message.free_bytes, message.unclean_epoch, message.unclean_lsn,
     )  # fmt: skip
     for nodes in (message.in_sync, message.members):
         packer.u16(len(nodes))
@@ -158,13 +162,11 @@ def _pack_status(packer: Packer, message: GroupStatus) -> None:
 
 
 def _unpack_status(unpacker: Unpacker) -> GroupStatus:
-    epoch, primary, role, committed, last, destinations, live_bytes, free_bytes = unpacker.record(_STATUS)
+    epoch, primary, role, committed, last, destinations, *rest = unpacker.record(_STATUS)
     if role not in _ROLES:
         raise ProtocolError(f"A member's status has the unknown role {role}.")
     in_sync, members = _unpack_nodes(unpacker), _unpack_nodes(unpacker)
-    return GroupStatus(
-        epoch, primary, _ROLES[role], in_sync, members, committed, last, destinations, live_bytes, free_bytes
-    )
+    return GroupStatus(epoch, primary, _ROLES[role], in_sync, members, committed, last, destinations, *rest)
 
 
 def _unpack_nodes(unpacker: Unpacker) -> tuple[int, ...]:

@@ -8,6 +8,8 @@ Packed, little-endian:
     14  u16  copies     wanted for a confirmation; fewer when fewer are in sync
     16  u16  count, then as often: u16 node, u64 store      the in-sync set
      .  u16  count, then as often: u16 node, u64 store      the voters
+     .  u32  epoch of the last unclean promotion            0: there was none
+     .  u64  LSN where the log ended that it took
 """
 
 from __future__ import annotations
@@ -62,6 +64,10 @@ class GroupConfig:
     """Sorted. Every confirmed record is on enough of these disks (see the commit rule)."""
     voters: tuple[Replica, ...]
     copies: int
+    unclean_epoch: int = 0
+    """Of the last promotion that an operator forced (R13); 0: there was none."""
+    unclean_lsn: int = 0
+    """Where the log ended that it took: what was confirmed behind it is lost."""
 
     def with_in_sync(self, in_sync: Iterable[Replica]) -> GroupConfig:
         return replace(self, version=self.version + 1, in_sync=tuple(sorted(in_sync)))
@@ -73,6 +79,9 @@ class GroupConfig:
 
     def led_by(self, primary: int, epoch: int, in_sync: Iterable[Replica]) -> GroupConfig:
         return replace(self, version=self.version + 1, epoch=epoch, primary=primary, in_sync=tuple(sorted(in_sync)))
+
+    def uncleanly_led_by(self, primary: int, epoch: int, in_sync: Iterable[Replica], lsn: int) -> GroupConfig:
+        return replace(self.led_by(primary, epoch, in_sync), unclean_epoch=epoch, unclean_lsn=lsn)
 
 
 def first_config(members: Collection[Replica], voters: Collection[Replica], copies: int) -> GroupConfig:
@@ -104,13 +113,15 @@ def pack_config(packer: Packer, config: GroupConfig) -> None:
         packer.u16(len(replicas))
         for replica in replicas:
             pack_replica(packer, replica)
+    packer.u32(config.unclean_epoch)
+    packer.u64(config.unclean_lsn)
 
 
 def unpack_config(unpacker: Unpacker) -> GroupConfig:
     version, epoch, primary, copies = unpacker.u64(), unpacker.u32(), unpacker.u16(), unpacker.u16()
     in_sync = tuple(unpack_replica(unpacker) for _ in range(unpacker.count(GROUP_MEMBERS_MAX)))
     voters = tuple(unpack_replica(unpacker) for _ in range(unpacker.count(GROUP_VOTERS_MAX)))
-    return GroupConfig(version, epoch, primary, in_sync, voters, copies)
+    return GroupConfig(version, epoch, primary, in_sync, voters, copies, unpacker.u32(), unpacker.u64())
 
 
 def pack_replica(packer: Packer, replica: Replica) -> None:

@@ -16,24 +16,29 @@ from tocsin.node.process import SWITCH_SECONDS, set_up_log
 log = logging.getLogger("tocsin")
 
 
-def run_node(config: NodeConfig, *, log_json: bool = False) -> int:
-    """Runs until SIGTERM or SIGINT, which drain; SIGHUP reloads users and certificates. Returns the exit code."""
+def run_node(config: NodeConfig, *, log_json: bool = False, unclean_promote: str | None = None) -> int:
+    """Runs until SIGTERM or SIGINT, which drain; SIGHUP reloads users and certificates. Returns the exit code.
+
+    `unclean_promote` names a group that this node shall lead, if nobody does, without being in sync (R13).
+    """
     set_up_log(log_json)
     sys.setswitchinterval(SWITCH_SECONDS)
     loop = new_event_loop()
     try:
-        return loop.run_until_complete(_run(config))
+        return loop.run_until_complete(_run(config, unclean_promote))
     finally:
         loop.close()
 
 
-async def _run(config: NodeConfig) -> int:
+async def _run(config: NodeConfig, unclean_promote: str | None) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     # Before anybody can know that the node is there: a signal that comes early must not end it the hard way.
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     service = ClusterService(config)
+    if unclean_promote is not None:
+        service.force_promotion(unclean_promote)
     loop.add_signal_handler(signal.SIGHUP, _reload, service)
     await service.start()
     _announce(config, service)

@@ -64,6 +64,8 @@ def _of_member(group: int, member: GroupMember) -> GroupReport:
         committed_lsn=status.committed,
         destinations=status.destinations,
         live_bytes=status.live_bytes,
+        unclean_epoch=status.unclean_epoch,
+        unclean_lsn=status.unclean_lsn,
     )
 
 
@@ -84,4 +86,6 @@ def _heard(group: int, node: ClusterNode, now: float) -> GroupReport:
         committed_lsn=status.committed,
         destinations=status.destinations,
         live_bytes=status.live_bytes,
+        unclean_epoch=status.unclean_epoch,
+        unclean_lsn=status.unclean_lsn,
     )

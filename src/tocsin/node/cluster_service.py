@@ -100,6 +100,16 @@ class ClusterService:
         self._tick()
         self._say_status()
 
+    def force_promotion(self, name: str) -> None:
+        """Before the start: lead a group without being in sync, if nobody else leads it."""
+        numbers = {group.name: group.number for group in self._config.cluster.groups}
+        member = self._parts.members.get(numbers.get(name, 0))
+        if member is None:
+            self._close()
+            own = ", ".join(each for each, number in numbers.items() if number in self._parts.members) or "no group"
+            raise ConfigError(f"{self._config.node.name} is a member of {own}, so it can't lead {name!r}.")
+        member.force_promotion()
+
     def _attach_workers(self, loop: asyncio.AbstractEventLoop) -> None:
         for member in self._parts.members.values():
             workers = ThreadWorkers(loop, member.write, self._give_up)
@@ -346,6 +356,12 @@ class ClusterService:
         for group, member in self.node.members.items():
             if member.alarm is not None:
                 self._complain(f"The member of group {group} has stopped: {member.alarm}")
+            forced = member.promoted_uncleanly
+            if forced is not None:
+                self._complain(
+                    f"Group {group} is led from here by an operator's word, without the members that were in sync."
+                    f" Its log ended at record {forced.lsn}; at least {forced.missing} confirmed records are lost."
+                )
             leads = member.serving is not None and not self._stopping
             if self._rebalancing[group].is_due(leads, member.in_sync, self._clock.now()) and member.hand_over():
                 log.info("Group %d is whole again: its preferred member is asked to lead.", group)

@@ -44,6 +44,7 @@ from tocsin.replication.events import (
     InstallSnapshot,
     LogProgress,
     LogRead,
+    PromotedUncleanly,
     Propose,
     ReadLog,
     ReadSnapshot,
@@ -91,6 +92,7 @@ class GroupMember:
         self.serving: ServingPrimary | None = None
         self._serve_behind = 0
         self.alarm: str | None = None
+        self.promoted_uncleanly: PromotedUncleanly | None = None
         self.malformed = 0
         self._held_back = False
         self._slow: Collection[int] = ()
@@ -193,6 +195,8 @@ class GroupMember:
             len(self.manager.directory.by_id),
             self._disk.store.journal.live_bytes,
             self._reports.free_bytes,
+            config.unclean_epoch if config is not None else 0,
+            config.unclean_lsn if config is not None else 0,
         )
 
     def _role_told(self) -> MemberRole:
@@ -277,6 +281,10 @@ class GroupMember:
         self._wake()
         return True
 
+    def force_promotion(self) -> None:
+        """An operator gives up the members that are in sync: this one leads without them, if nobody else does (R13)."""
+        self.member.force()
+
     def prepare_to_stop(self) -> None:
         """Notes what was delivered, so that nothing else is called redelivered, and takes a snapshot: the next start is
         quick. Go on pumping until `idle`.
@@ -339,6 +347,8 @@ class GroupMember:
             case InstallSnapshot():
                 self._following = None
                 self._disk.install(effect, self._clock.now(), self._installed)
+            case PromotedUncleanly():
+                self.promoted_uncleanly = effect
             case Alarm():
                 self.alarm = effect.text
 

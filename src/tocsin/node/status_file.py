@@ -33,6 +33,9 @@ class GroupReport:
     committed_lsn: int = 0
     destinations: int = 0
     live_bytes: int = 0
+    unclean_epoch: int = 0
+    """Of the last promotion that an operator forced; 0: there was none."""
+    unclean_lsn: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

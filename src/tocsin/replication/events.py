@@ -176,6 +176,16 @@ class RoleChanged:
 
 
 @dataclass(slots=True)
+class PromotedUncleanly:
+    """An operator has made this member primary though it was not in sync (R13)."""
+
+    lsn: int
+    """Where its log ended."""
+    missing: int
+    """Records behind that which are known to have been confirmed."""
+
+
+@dataclass(slots=True)
 class Alarm:
     """Something that must not happen has happened; the member has stopped and a person must look."""
 
@@ -183,5 +193,13 @@ class Alarm:
 
 
 Effect: TypeAlias = (
-    Send[GroupMessage] | ReadLog | ReadSnapshot | StageChunk | InstallSnapshot | Committed | RoleChanged | Alarm
+    Send[GroupMessage]
+    | ReadLog
+    | ReadSnapshot
+    | StageChunk
+    | InstallSnapshot
+    | Committed
+    | RoleChanged
+    | PromotedUncleanly
+    | Alarm
 )

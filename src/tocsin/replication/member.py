@@ -26,6 +26,7 @@ from tocsin.replication.events import (
     HandOver,
     LogProgress,
     LogRead,
+    PromotedUncleanly,
     Propose,
     RoleChanged,
     SnapshotInstalled,
@@ -83,6 +84,8 @@ class Member:
         self._back_off = BackOff(chance)
         self._fence: tuple[int, int] | None = None
         """(candidate, epoch) that waits for its promise to be durable."""
+        self._forced = False
+        """An operator wants this member to lead, whatever it lacks (R13)."""
         self.role = Role.FOLLOWER
         self.state: RoleState = Backup(self._context, log.promised, 0, now, self._patience())
         self._handlers: dict[type, Callable[[int, object, float], None]] = self._message_handlers()
@@ -106,6 +109,10 @@ class Member:
 
     def next_deadline(self) -> float:
         return float("inf") if isinstance(self.state, Stopped) else self.state.next_deadline()
+
+    def force(self) -> None:
+        """When nobody leads, be promoted without being in sync. Who hears a primary before that forgets it again."""
+        self._forced = True
 
     # ---- events
 
@@ -217,6 +224,7 @@ class Member:
     def _heartbeat(self, sender: int, message: Heartbeat, now: float) -> None:
         if sender != self._context.node and self._follows(sender, message.epoch, now):
             self._back_off.reset()
+            self._forced = self._forced and not message.leased
             if isinstance(self.state, Backup):
                 self.state.heartbeat(message, now)
 
@@ -325,10 +333,13 @@ class Member:
             case Role.STOPPED:
                 return Stopped()
             case Role.CANDIDATE:
-                return Promotion(context, self._proposer(), now)
+                return Promotion(context, self._proposer(), now, forced=self._forced)
             case Role.PRIMARY:
                 assert isinstance(old, Promotion) and old.config is not None
                 self._back_off.reset()
+                if self._forced:
+                    self._forced = False
+                    context.out.append(PromotedUncleanly(old.config.unclean_lsn, old.missing))
                 return Primary(context, old.config, self._change, now)
             case Role.CATCHING_UP:
                 assert isinstance(old, Backup)

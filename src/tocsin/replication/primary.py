@@ -39,7 +39,7 @@ class Primary:
         self._heartbeat_at = now
         self._disk_moved_at = now
         self._now = now
-        self.propose([Record(NOOP, b"")])
+        self.propose([Record(NOOP, _first_words(config))])
         self.tick(now)
 
     # ---- ordering
@@ -217,6 +217,13 @@ class Primary:
     def next_deadline(self) -> float:
         change, deadline = self._change.next_deadline(), min(self._heartbeat_at, self._admission.next_deadline())
         return deadline if change is None else min(deadline, change)
+
+
+def _first_words(config: GroupConfig) -> bytes:
+    """What the first record of an epoch says; what an operator has forced is on record for ever."""
+    if config.unclean_epoch != config.epoch:
+        return b""
+    return f"promoted uncleanly behind record {config.unclean_lsn}".encode()
 
 
 def _pieces(records: Sequence[Record]) -> Iterator[Sequence[Record]]:

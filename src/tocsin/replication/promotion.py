@@ -1,4 +1,4 @@
-"""The candidate: from silence to the register's word that this member is primary (R6, R7, R8, R11).
+"""The candidate: from silence to the register's word that this member is primary (R6, R7, R8, R11, R13).
 
     preparing   a majority of voters promises, and tells the newest configuration
     fencing     in-sync members promise the new epoch and tell where their logs end
@@ -7,6 +7,9 @@
 
 The epoch is the candidate's alone: its rank is part of it, and it has promised it durably before it tells
 anybody, so that it never uses it twice.
+
+An operator who gives up the in-sync members may force a promotion (R13): then any member will do, and the best log
+within reach is taken, whatever is missing in it.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ class Phase(Enum):
 
 
 class Promotion:
-    def __init__(self, context: Context, proposer: Proposer, now: float) -> None:
-        self._context, self._proposer = context, proposer
+    def __init__(self, context: Context, proposer: Proposer, now: float, *, forced: bool = False) -> None:
+        self._context, self._proposer, self._forced = context, proposer, forced
         self.trigger: Trigger | None = None
         self.phase = Phase.PREPARING
         self.epoch = 0
@@ -74,30 +77,36 @@ class Promotion:
 
     def _fence(self, found: GroupConfig, now: float) -> None:
         context = self._context
-        if not rules.may_stand(found, context.replica):
+        if not self._forced and not rules.may_stand(found, context.replica):
             self.unfit = True
             self._give_up()
             return
         log = context.log
         self._found, self.phase = found, Phase.FENCING
         self.epoch = next_epoch(max(found.epoch, log.promised), context.settings.rank(context.node))
-        self._deadline = now + context.settings.fence_seconds
+        self._deadline = now + (2 if self._forced else 1) * context.settings.fence_seconds
         self._again_at = now + RESEND_SECONDS
         log.promise(self.epoch)
         self._ask_for_fences()
         self.log_progress(now)
 
     def _ask_for_fences(self) -> None:
-        assert self._found is not None
-        silent = (replica.node for replica in self._found.in_sync if replica not in self._ends)
-        others = tuple(sorted({node for node in silent if node != self._context.node}))
+        answered = {replica.node for replica in self._ends}
+        others = tuple(sorted(self._wanted_nodes() - answered - {self._context.node}))
         # The others hear of the epoch only when it can never be used again by mistake.
         if others and self._context.log.durable_promise >= self.epoch:
             self._context.send(others, Fence(self.epoch))
 
+    def _wanted_nodes(self) -> set[int]:
+        """Whose logs count; when it is forced, everybody's."""
+        assert self._found is not None
+        if self._forced:
+            return set(self._context.settings.members)
+        return {replica.node for replica in self._found.in_sync}
+
     def fenced(self, message: Fenced, now: float) -> None:
-        in_sync = self._found is not None and message.replica in self._found.in_sync
-        if self.phase is Phase.FENCING and message.epoch == self.epoch and in_sync:
+        wanted = self._found is not None and (self._forced or message.replica in self._found.in_sync)
+        if self.phase is Phase.FENCING and message.epoch == self.epoch and wanted:
             self._count(message.replica, message.end, now)
 
     def log_progress(self, now: float) -> None:
@@ -113,12 +122,14 @@ class Promotion:
         found = self._found
         assert found is not None
         self._ends[replica] = end
-        if len(self._ends) < rules.fences_needed(found) or self._context.replica not in self._ends:
+        needed = 1 if self._forced else rules.fences_needed(found)
+        if len(self._ends) < needed or self._context.replica not in self._ends:
             return
-        if len(self._ends) == len(found.in_sync):
+        settings = self._context.settings
+        if len(self._ends) == len(self._wanted_nodes()):
             self._adopt(now)
         elif self._grace_until == float("inf"):
-            self._grace_until = now + self._context.settings.fence_grace_seconds
+            self._grace_until = now + (settings.fence_seconds if self._forced else settings.fence_grace_seconds)
 
     # ---- adopting
 
@@ -126,7 +137,7 @@ class Promotion:
         context = self._context
         self.phase, self._grace_until, self._again_at = Phase.ADOPTING, float("inf"), float("inf")
         self._adopted = rules.best_log(self._ends.values())
-        if not rules.passes_audit(self._adopted, self._proposer.commit_hint):
+        if not self._forced and not rules.passes_audit(self._adopted, self._proposer.commit_hint):
             raise Unsafe(
                 f"The best log within reach ends at {self._adopted.lsn}, but record {self._proposer.commit_hint} "
                 "was committed: a disk has lost what it confirmed. Nobody is promoted."
@@ -153,6 +164,11 @@ class Promotion:
         elif puller.matched > before or merged is Merged.MISMATCH:
             puller.ask(now)
 
+    @property
+    def missing(self) -> int:
+        """Records behind the adopted log that are known to have been committed: lost, when it was forced."""
+        return max(0, self._proposer.commit_hint - self._adopted.lsn)
+
     # ---- proposing
 
     def _propose(self, now: float) -> None:
@@ -162,7 +178,10 @@ class Promotion:
         self._again_at = float("inf")
         self._ends[context.replica] = self._adopted
         in_sync = rules.still_in_sync(self._ends, self._adopted)
-        self.config = self._found.led_by(context.node, self.epoch, in_sync)
+        if self._forced:
+            self.config = self._found.uncleanly_led_by(context.node, self.epoch, in_sync, self._adopted.lsn)
+        else:
+            self.config = self._found.led_by(context.node, self.epoch, in_sync)
         context.send_all(self._proposer.propose(self.config, now))
 
     # ---- time

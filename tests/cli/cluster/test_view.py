@@ -67,3 +67,13 @@ def test_a_live_view_is_drawn_until_somebody_stops_it(seen: ClusterStatus, monke
         view.watch(once, "Ctrl-C stops it.")
     text = screen.getvalue()
     assert all(word in text for word in ("cluster played", "mm-1a", "degraded", "primary of group-1", "Ctrl-C stops"))
+
+
+def test_what_an_operator_has_forced_is_told(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    cluster = make(tmp_path / "cluster")
+    report = GroupReport(
+        group=1, role="primary", epoch=65, primary=2, in_sync=(2,), unclean_epoch=65, unclean_lsn=1_000
+    )
+    play(cluster, "mm-1a", report)
+    view.print_status(look(cluster))
+    assert b"group-1 was promoted uncleanly in epoch 65" in capfdbinary.readouterr().err

@@ -87,14 +87,14 @@ class OwnCluster:
     def log_file(self, name: str) -> Path:
         return self._folder(name) / "log"
 
-    def start(self, *names: str) -> None:
-        """All nodes, when none is named."""
+    def start(self, *names: str, arguments: Sequence[str] = ()) -> None:
+        """All nodes, when none is named. `arguments` go to each of them."""
         for name in names or self.names:
-            arguments = ["node", "--config", str(self._folder(name) / NODE_FILE)]
+            command = ["node", "--config", str(self._folder(name) / NODE_FILE), *arguments]
             with open(self.log_file(name), "ab") as log, ending_held():
                 self._running[name] = start_module(
                     "tocsin.cli.main",
-                    arguments,
+                    command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

@@ -10,7 +10,7 @@ from tocsin.model.errors import ConfigError, TimedOut
 from tocsin.node.cluster_config import ClusterConfig
 from tocsin.node.cluster_file import read_cluster_file
 from tocsin.node.cluster_init import CLUSTER_FILE, DATA, NODE_FILE, NODES
-from tocsin.node.status_file import NodeStatus, read_status
+from tocsin.node.status_file import GroupReport, NodeStatus, read_status
 
 START_SECONDS_MAX = 30.0
 DRAIN_SECONDS_MAX = 30.0
@@ -53,16 +53,21 @@ class ClusterDirectory:
         said = read_status(self._folder(name) / DATA)
         return said if said is not None and said.pid == pid else None
 
+    def last_words_of(self, name: str) -> tuple[GroupReport, ...]:
+        """What a node knew of its groups, also one that runs no more."""
+        said = read_status(self._folder(name) / DATA)
+        return () if said is None else said.groups
+
     def has_died(self, name: str) -> bool:
         """It runs no more and has left its last words behind, which one that stops in order takes away."""
         return self.process(name).pid() is None and read_status(self._folder(name) / DATA) is not None
 
-    def start(self, name: str) -> bool:
+    def start(self, name: str, *arguments: str) -> bool:
         """Starts the process; False when it runs already. `wait_until_started` is the other half."""
         process = self.process(name)
         if process.pid() is not None:
             return False
-        process.start(["node", "--config", str(self._folder(name) / NODE_FILE)])
+        process.start(["node", "--config", str(self._folder(name) / NODE_FILE), *arguments])
         return True
 
     def wait_until_started(self, name: str, patience_s: float = START_SECONDS_MAX) -> None:

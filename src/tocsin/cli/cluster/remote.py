@@ -40,6 +40,8 @@ def _group_line(group: Mapping[str, Any]) -> GroupLine:
         committed_lsn=group.get("committed", 0),
         destinations=group.get("destinations", 0),
         live_bytes=group.get("live_bytes", 0),
+        unclean_epoch=group.get("unclean_epoch", 0),
+        unclean_lsn=group.get("unclean_lsn", 0),
     )
 
 

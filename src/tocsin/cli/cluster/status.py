@@ -40,6 +40,9 @@ class GroupLine:
     committed_lsn: int
     destinations: int
     live_bytes: int
+    unclean_epoch: int = 0
+    """Of the last promotion that an operator forced; 0: there was none."""
+    unclean_lsn: int = 0
 
     @property
     def state(self) -> str:
@@ -122,6 +125,8 @@ def _group_line(directory: ClusterDirectory, group: Group, said: list[NodeStatus
         committed_lsn=report.committed_lsn,
         destinations=report.destinations,
         live_bytes=report.live_bytes,
+        unclean_epoch=report.unclean_epoch,
+        unclean_lsn=report.unclean_lsn,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tocsin.cli.cluster.status import ClusterStatus, GroupLine, NodeLine
-from tocsin.cli.output import on_terminal, print_table, show_number
+from tocsin.cli.output import note, on_terminal, print_table, show_number
 from tocsin.cli.quantities import show_size
 from tocsin.node.cluster_config import CLIENT_MANAGER, MESSAGE_MANAGER
 
@@ -37,6 +37,8 @@ def print_status(status: ClusterStatus) -> None:
 
         Console().print(_drawn(status, ""))
         return
+    for warning in _warnings(status):
+        note(warning)
     print_table(("", *GROUP_COLUMNS), [("group", *_group_row(group)) for group in status.groups])
     print_table(("", *NODE_COLUMNS), [("node", *_node_row(node)) for node in status.nodes])
 
@@ -58,8 +60,19 @@ def _drawn(status: ClusterStatus, hint: str) -> Table:
     whole = Table.grid(padding=(0, 0))
     whole.add_row(_table(f"cluster {status.name}", GROUP_COLUMNS, [_group_row(each) for each in status.groups]))
     whole.add_row(_table("nodes", NODE_COLUMNS, [_node_row(each) for each in status.nodes]))
+    for warning in _warnings(status):
+        whole.add_row(f"[yellow]{warning}[/]")
     whole.add_row(f"clients: {status.url}" + (f"\n{hint}" if hint else ""))
     return whole
+
+
+def _warnings(status: ClusterStatus) -> list[str]:
+    return [
+        f"{group.name} was promoted uncleanly in epoch {group.unclean_epoch}: what had been confirmed behind record"
+        f" {group.unclean_lsn:,} is lost."
+        for group in status.groups
+        if group.unclean_epoch
+    ]
 
 
 def _table(title: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> Table:

@@ -174,6 +174,34 @@ def drain(name: NodeName, directory: Directory = DIRECTORY_DEFAULT, json: option
     _tell(json, name, "stopped", f"{name} has handed over and stopped.")
 
 
+@app.command("unclean-promote")
+def unclean_promote(
+    name: NodeName,
+    group: Annotated[str, typer.Argument(help="The group that it shall lead.")],
+    confirm: Annotated[
+        str | None, typer.Option(metavar="GROUP", help="The group's name once more, instead of typing it when asked.")
+    ] = None,
+    directory: Directory = DIRECTORY_DEFAULT,
+    json: options.Json = False,
+) -> None:
+    """Lead a group from a member that is not in sync. What it lacks is LOST: only when nobody else will come back."""
+    from tocsin.cli.cluster.unclean import gap_of, promote
+
+    cluster = _open(directory)
+    gap = gap_of(cluster, name, group)
+    note(gap.sentence())
+    typed = confirm if confirm is not None else typer.prompt(f"Type the group's name ({group}) to go on", err=True)
+    if typed != group:
+        raise typer.BadParameter(f"{typed!r} is not {group!r}; nothing was done.", param_hint="--confirm")
+    line = promote(cluster, name, group)
+    if json:
+        print_json({"node": name, "group": group, "epoch": line.epoch, "lsn": line.unclean_lsn, "missing": gap.records})
+    else:
+        note(
+            f"{name} leads {group} in epoch {line.epoch}. What others had behind that is given up when they come back."
+        )
+
+
 @app.command()
 def down(directory: Directory = DIRECTORY_DEFAULT, json: options.Json = False) -> None:
     """Stop all nodes on this machine. Exit code 3: none ran."""
