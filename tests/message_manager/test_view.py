@@ -7,6 +7,7 @@ from tocsin.message_manager.consumer import EVERYTHING, Consumer
 from tocsin.message_manager.locks import Lock
 from tocsin.message_manager.view import Returned, Subscription, View
 from tocsin.model.destination import parse_destination
+from tocsin.model.ranges import RangeSet
 
 OWNER = (b"s" * 16, 1)
 
@@ -136,3 +137,33 @@ def test_terms_are_the_selector_and_no_local() -> None:
     assert not one.same_terms(Subscription("s", "me", True, False, "n > 1", True))
     assert View(1, 0, one).durable
     assert not View(1, 0, Subscription(None, None, False, False, None, False)).durable
+
+
+def test_a_run_is_put_back_in_the_order_in_which_it_is_handed_out() -> None:
+    it = view()
+    it.put_back(Returned(-4, 0, 2, 1), 0.0, 0.0)
+    it.put_back(Returned(-4, 9, 12, 1), 0.0, 0.0)
+    it.put_back_run([Returned(-4, 2, 4, 0), Returned(-9, 4, 5, 0), Returned(-4, 5, 9, 0)])
+    assert [(each.order, each.start) for each in it.ready] == [(-9, 4), (-4, 0), (-4, 2), (-4, 5), (-4, 9)]
+    assert list(it.set_aside) == [(0, 12)]
+    assert not it.idle
+
+
+def test_what_is_taken_out_of_the_returned_ones_waits_no_more() -> None:
+    it = view()
+    for order, start, end in ((-4, 0, 4), (-9, 4, 6), (-4, 6, 9)):
+        it.put_back(Returned(order, start, end, 1), 0.0, 0.0)
+    it.take_out(2, 8)
+    assert [(each.order, each.start, each.end) for each in it.ready] == [(-4, 0, 2), (-4, 8, 9)]
+    assert list(it.set_aside) == [(0, 2), (8, 9)]
+    it.take_out(2, 8)
+    assert len(it.ready) == 2
+
+
+def test_drained_messages_are_neither_free_nor_anything_else() -> None:
+    it = view()
+    assert (it.free(0, 10), it.in_flight(), it.is_held(0, 10)) == ([(0, 10)], 0, False)
+    it.drained = RangeSet([(2, 4), (6, 7)])
+    assert it.free(0, 10) == [(0, 2), (4, 6), (7, 10)]
+    assert it.in_flight() == 3
+    assert [it.is_held(start, start + 1) for start in (1, 2, 4, 6)] == [False, True, False, True]

@@ -280,19 +280,21 @@ class DestinationState:
             return
         view.finished.add(start, end)
         retained = self.options.retained
-        row = log.row_at(start)
-        while row < log.end:
-            first, last = log.span(row)
+        firsts, needed, rows = log.firsts, log.needed, len(log)
+        index = log.row_at(start) - log.base
+        while index < rows:
+            first = firsts[index]
             if first >= end:
                 break
-            if view.finished.covers(first, last) and first >= view.start:
-                index = row - log.base
-                log.needed[index] -= 1
-                if not log.needed[index] and not retained:
+            last = firsts[index + 1] if index + 1 < rows else log.next_offset
+            whole = start <= first and last <= end
+            if first >= view.start and (whole or view.finished.covers(first, last)):
+                needed[index] -= 1
+                if not needed[index] and not retained:
                     log.live_bytes -= log.sizes[index]
                     if ledger is not None:
                         ledger.release(log.lsns[index])
-            row += 1
+            index += 1
         if not retained:
             self.trim()
 

@@ -39,7 +39,7 @@ def _hold(state: DestinationState, take: Take) -> None:
     if view.drained is None:
         view.drained = RangeSet()
     for start, end in take.held:
-        view.drop_set_aside(start, end)
+        view.take_out(start, end)
         view.drained.add(start, end)
 
 
@@ -90,12 +90,16 @@ def _give_back(state: DestinationState, view: View, start: int, end: int, attemp
     """
     log, limit = state.log, state.options.redelivery_limit
     count = max(attempts, min(attempts + 1, limit - 1)) if limit else attempts + 1
-    for row, (low, high) in state.rows_in(start, end):
-        index = row - log.base
-        view.put_back(Returned(-log.priorities[index], low, high, count, overtaken=True), 0.0, 0.0)
+    run: list[Returned] = []
+    index = log.row_at(start) - log.base
+    while start < end:
+        stop = min(end, log.firsts[index + 1]) if index + 1 < len(log) else end
+        run.append(Returned(-log.priorities[index], start, stop, count, overtaken=True))
         if log.expiries[index]:
             # Its time may have run out meanwhile: the timer looks at it, also when no consumer ever asks.
-            heapq.heappush(state.expiring, (log.expiries[index], row))
+            heapq.heappush(state.expiring, (log.expiries[index], log.base + index))
+        start, index = stop, index + 1
+    view.put_back_run(run)
 
 
 def load_drains(state: DestinationState, sections: list[dict[str, Any]], now: float) -> None:

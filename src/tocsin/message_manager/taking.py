@@ -57,16 +57,18 @@ class Selection:
 
     def _returned(self, priority: int) -> bool:
         """False when the take ends here."""
-        ready = self._view.ready
+        ready, log, grouped = self._view.ready, self._state.log, bool(self._view.groups)
         index = self._view.ready_from((-priority, 0))
         while index < len(ready) and ready[index].order == -priority:
             entry = ready[index]
-            row = self._state.log.row_at(entry.start)
-            if self._full or not self._without_expired(row):
+            row = log.row_at(entry.start)
+            if self._full or (log.expiries[row - log.base] and not self._without_expired(row)):
                 return False
             if index >= len(ready) or ready[index] is not entry:
                 continue  # Some of it had expired: what is there now is looked at.
-            ranges = self._ungrouped(row, [(entry.start, entry.end)])
+            ranges: list[Range] | None = [(entry.start, entry.end)]
+            if grouped:
+                ranges = self._ungrouped(row, [(entry.start, entry.end)])
             if ranges is None or not self._add(ranges, entry.attempts, row, row + 1):
                 return False
             index += 1
@@ -157,8 +159,10 @@ class Selection:
     def _add(self, ranges: list[Range], attempts: int, row: int, stop: int) -> bool:
         """Adds what fits of ranges in rows; False when something is left."""
         log = self._state.log
-        size = sum(log.sizes[row - log.base : stop - log.base])
-        share = size / (log.span(stop - 1)[1] - log.span(row)[0])
+        low, high = row - log.base, stop - log.base
+        size = log.sizes[low] if high == low + 1 else sum(log.sizes[low:high])
+        end_offset = log.firsts[high] if high < len(log) else log.next_offset
+        share = size / (end_offset - log.firsts[low])
         self._rows -= stop - row
         for start, end in ranges:
             if self._messages <= 0 or len(self.pieces) >= DRAIN_RANGES_PER_TAKE:

@@ -118,6 +118,23 @@ class View:
             heapq.heappush(self.later, (available_at, returned))
         self.idle = False
 
+    def put_back_run(self, run: list[Returned]) -> None:
+        """Sets messages aside that are next to each other, in the order of offsets: as one step, for many rows."""
+        self.set_aside.add(run[0].start, run[-1].end)
+        for order in sorted({returned.order for returned in run}):
+            same = [returned for returned in run if returned.order == order]
+            index = self.ready_from(same[0].key)
+            self.ready[index:index] = same
+            for consumer in self.consumers:
+                consumer.looked = min(consumer.looked, same[0].key)
+        self.idle = False
+
+    def take_out(self, start: int, end: int) -> None:
+        """Messages of a range that wait for their turn do not wait any more: they are held otherwise."""
+        if self.set_aside.within(start, end):
+            self._cut_ready(start, end)
+            self.set_aside.remove(start, end)
+
     def _offer(self, returned: Returned) -> None:
         insort(self.ready, returned)
         for consumer in self.consumers:

@@ -175,7 +175,7 @@ DRAINS_PER_QUEUE_MAX = 64
 DRAIN_ID_BYTES_MAX = 255
 DRAIN_TAKES_MAX = 256
 """Takes of one drain that are not finished."""
-DRAIN_ROWS_PER_TAKE = 4_096
+DRAIN_ROWS_PER_TAKE = 2_048
 """Batches: what one take locks, one finish acknowledges and one release gives back costs a few milliseconds."""
 DRAIN_RANGES_PER_TAKE = 1_024
 DRAIN_RANGES_PER_ANSWER = 8_192

@@ -114,6 +114,10 @@ def test_drains_of_a_queue_are_shown(shell: Shell, queue: str) -> None:
     assert ["drain", "takes", "messages", "last", "finished"] in lines
     assert ["job", "1", "2", "1", "0"] in lines
     assert shell.json("destinations", "show", queue)["drains"][0]["messages"] == 2
+    released = shell.json("destinations", "release", queue, "job")
+    assert released == {"destination": f"queue:{queue}", "drain": "job", "released": 2}
+    assert "0 messages went back" in shell.run("destinations", "release", queue, "job").stderr.decode()
+    assert shell.json("destinations", "show", queue)["drains"] == []
 
 
 def test_purging_says_how_many_went(shell: Shell, queue: str) -> None:

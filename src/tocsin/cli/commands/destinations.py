@@ -1,4 +1,4 @@
-"""`tocsin destinations`: list, show, create, delete, purge."""
+"""`tocsin destinations`: list, show, create, delete, purge, release."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tocsin.model.limits import COPIES_MAX
 if TYPE_CHECKING:
     import tocsin
 
-app = typer.Typer(help="Queues and topics: list, show, create, delete, purge.", no_args_is_help=True)
+app = typer.Typer(help="Queues and topics: list, show, create, delete, purge, release.", no_args_is_help=True)
 
 COLUMNS = ("kind", "name", "messages", "bytes", "consumers", "in_flight", "dead", "retained")
 SUBSCRIPTION_COLUMNS = ("name", "client_id", "durable", "shared", "selector", "messages", "in_flight")
@@ -151,6 +151,25 @@ def purge(
         print_json({"destination": str(destination), "dropped": dropped})
     else:
         note(f"{counted(dropped, 'message was', 'messages were')} dropped from {destination}.")
+
+
+@app.command()
+def release(
+    destination: options.DestinationArgument,
+    drain: Annotated[str, typer.Argument(help="The drain's name, as `show` tells it.", show_default=False)],
+    url: options.Url = options.URL_DEFAULT,
+    user: options.User = None,
+    password: options.Password = None,
+    tls_ca: options.TlsCa = None,
+    json: options.Json = False,
+) -> None:
+    """End a drain of a queue: what it holds goes back to the queue, flagged as redelivered."""
+    with options.Access(url, user, password, tls_ca).connect() as connection:
+        released = connection.drain_release(destination, drain)
+    if json:
+        print_json({"destination": str(destination), "drain": drain, "released": released})
+    else:
+        note(f"{counted(released, 'message went', 'messages went')} back to {destination}.")
 
 
 def _object(info: tocsin.DestinationInfo) -> dict[str, Any]:
