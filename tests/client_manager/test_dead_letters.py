@@ -109,5 +109,7 @@ def test_dead_messages_of_several_groups_have_no_one_row_of_offsets() -> None:
     client = cluster.connect()
     with pytest.raises(IllegalState, match="browse it"):
         client.request("offset.range", destination=DEAD)
+    with pytest.raises(IllegalState, match="no one row of offsets"):
+        client.request("drain.take", destination=DEAD, drain="d", after=0)
     with pytest.raises(IllegalState, match="browse it"):
         client.session().consumer(DEAD, mode="replay", start={"offset": 0, "end": 9})

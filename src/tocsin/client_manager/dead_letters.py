@@ -130,7 +130,7 @@ class DeadLetters:
             case CloseConsumer() if command.key in self._consumers:
                 done = partial(self._finish, command.request)
                 self._close(self._consumers.pop(command.key), Gathering(self._places, done).take)
-            case Administer() if _about(command) and command.operation.startswith("offset."):
+            case Administer() if _about(command) and command.operation.startswith(("offset.", "drain.")):
                 self._answer(Failed(command.request, IllegalState(_NO_OFFSETS)))
             case Administer() if self._is_about_dead_messages(command):
                 self._administer(command)
