@@ -76,6 +76,15 @@ def test_credit_is_raised_by_what_was_taken_and_never_beyond_the_buffer() -> Non
     assert dialogue.credits() == []
 
 
+def test_who_waits_has_counted_all_that_it_took() -> None:
+    dialogue, state = opened()
+    for offset in range(20):
+        dialogue.deliver(state, [b"x" * 1_000], offset=offset)
+    steps = [drive(reading.next_block(state)) for _ in range(21)]
+    assert [found.offset for _, found in steps[:-1]] == list(range(20)) and steps[-1][0] is not None
+    assert state.buffered_bytes == 0 and len(dialogue.credits()) == 1
+
+
 def test_the_range_ends_when_the_server_says_so_and_everything_was_taken() -> None:
     dialogue, state = opened()
     dialogue.deliver(state, ["a"])

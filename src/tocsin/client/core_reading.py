@@ -21,6 +21,9 @@ from tocsin.wire.frames import Deliver
 if TYPE_CHECKING:
     from tocsin.client.core_sessions import SessionState
 
+_COUNTED_PER_BUFFER = 8
+"""How often what was taken is counted while a whole buffer passes."""
+
 
 @dataclass(slots=True)
 class RangeBlock:
@@ -40,11 +43,13 @@ class RangeBlock:
 
 
 class RangeState(ConsumerState):
-    __slots__ = ("blocks",)
+    __slots__ = ("_taken", "blocks")
 
     def __init__(self, session: SessionState, number: int, spec: ConsumerSpec) -> None:
         super().__init__(session, number, spec)
         self.blocks: deque[RangeBlock] = deque()
+        # Bytes that the application has taken since they were counted last; only its own thread changes this.
+        self._taken = 0
 
     def on_deliver(self, deliver: Deliver) -> None:
         size = len(deliver.block)
@@ -71,16 +76,24 @@ class RangeState(ConsumerState):
         self.notify()
 
     def take_block(self) -> RangeBlock | None:
-        """The next block if one is here."""
-        if not self.blocks:
-            return None
-        port = self.session.core.port
-        with port.lock:
+        """The next block if one is here. Only now and then the lock is needed, which the thread that reads may hold."""
+        try:
             found = self.blocks.popleft()
-            self.buffered_bytes -= found.block.length
-            self.raise_credit()
-            port.flush()
+        except IndexError:
+            return None
+        self._taken += found.block.length
+        if self._taken >= self.spec.buffer_bytes // _COUNTED_PER_BUFFER:
+            port = self.session.core.port
+            with port.lock:
+                self.count_taken()
+                port.flush()
         return found
+
+    def count_taken(self) -> None:
+        """What was taken makes room in the buffer. Call with the lock held."""
+        self.buffered_bytes = max(0, self.buffered_bytes - self._taken)
+        self._taken = 0
+        self.raise_credit()
 
     def raise_credit(self) -> None:
         if not self.ready or self.closed or self.ended:
@@ -91,7 +104,7 @@ class RangeState(ConsumerState):
 
     def let_go(self, acknowledge: bool, count: bool = True) -> None:
         self.blocks.clear()
-        self.buffered_bytes = 0
+        self.buffered_bytes = self._taken = 0
 
     @property
     def has_something(self) -> bool:

@@ -125,6 +125,7 @@ def next_block(reader: RangeState) -> Steps[RangeBlock | None]:
             core.check_open()
             if reader.is_over:
                 return None
+            reader.count_taken()
             ready = reader.when_ready()
             core.port.flush()
         yield ready
