@@ -144,7 +144,7 @@ class DestinationState:
         self.holds = Holds()
         self.readers: list[Consumer] = []
         self.inbox: deque[tuple[str, Any]] = deque()
-        # Requests that are asked again at the next turn; bounded like all that drains have.
+        # Requests that can't be answered yet; they are asked again at the next turn.
         self.postponed: deque[tuple[str, Any]] = deque()
         # Messages before this offset were there when the server came up.
         self.recovered_end = 0
