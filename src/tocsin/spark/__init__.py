@@ -1,6 +1,6 @@
 """The Spark data source and the ready pipelines, built on the client library and PySpark.
 
-session, register, submit, warm_up, close_connections     what programs call
+session, register, history, submit, warm_up, close_connections     what programs call
 
 spark_session      settings that suit this source
 data_source        the format "tocsin"
@@ -29,15 +29,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tocsin.spark.connections import close_connections
+    from tocsin.spark.pipelines.history import history
     from tocsin.spark.pipelines.user_file import submit
     from tocsin.spark.spark_session import register, session
     from tocsin.spark.warming import warm_up
 
-__all__ = ["close_connections", "register", "session", "submit", "warm_up"]
+__all__ = ["close_connections", "history", "register", "session", "submit", "warm_up"]
 
 # Imported when first used: an executor that reads needs nothing of what starts a session.
 _PLACES = {
     "close_connections": "tocsin.spark.connections",
+    "history": "tocsin.spark.pipelines.history",
     "register": "tocsin.spark.spark_session",
     "session": "tocsin.spark.spark_session",
     "submit": "tocsin.spark.pipelines.user_file",

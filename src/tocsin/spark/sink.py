@@ -20,7 +20,7 @@ from tocsin.client.staging import StageReceipt
 from tocsin.model.errors import ConfigError, TocsinError
 from tocsin.spark.columns_from_arrow import RowShape
 from tocsin.spark.connections import connection_to
-from tocsin.spark.sink_options import SinkOptions, read_sink
+from tocsin.spark.sink_options import SinkOptions, application, read_sink
 from tocsin.spark.sink_schema import row_shape
 from tocsin.spark.sink_task import Epoch, TaskReceipts, write_rows
 
@@ -38,8 +38,7 @@ def _epoch_of(sink: SinkOptions) -> Epoch:
     if sink.transaction is None:
         return Epoch(f"spark-{uuid.uuid4()}", 0, repeatable=False)
     app, version = sink.transaction
-    # As with tables, a history belongs to a target: one job may write the same version to several.
-    return Epoch(f"{app}@{sink.destination or '*'}", version)
+    return Epoch(application(app, sink.destination), version)
 
 
 class BatchSink(DataSourceArrowWriter):

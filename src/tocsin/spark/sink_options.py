@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tocsin.model.destination import Destination, Kind, check_name
 from tocsin.model.errors import ConfigError
-from tocsin.model.limits import STAGE_SECONDS_DEFAULT
+from tocsin.model.limits import APP_NAME_BYTES_MAX, STAGE_SECONDS_DEFAULT
 from tocsin.spark.columns_from_arrow import destination_named
 from tocsin.spark.option_values import OptionValues
 from tocsin.spark.server_options import SERVER_OPTIONS, ServerOptions, read_server
@@ -59,6 +60,16 @@ def _destination(values: OptionValues) -> Destination | None:
     if queue is not None:
         return Destination(Kind.QUEUE, check_name(queue.removeprefix("queue:"), "queue"))
     return None if topic is None else destination_named(topic)
+
+
+def application(app: str, destination: Destination | None) -> str:
+    """Who writes, as the server keeps it. As with tables, a history belongs to a target: one job may write the same
+    version to several.
+    """
+    whole = f"{app}@{destination or '*'}"
+    if len(whole.encode()) <= APP_NAME_BYTES_MAX:
+        return whole
+    return f"sha256:{hashlib.sha256(whole.encode()).hexdigest()}"
 
 
 def _transaction(values: OptionValues, streaming: bool) -> tuple[str, int] | None:

@@ -8,7 +8,7 @@ from importlib import import_module
 from tocsin.model.errors import ConfigError
 from tocsin.spark.pipelines.definition import Pipeline
 
-NAMES = ("transform", "triage")
+NAMES = ("archive", "history", "replay", "transform", "triage", "verify")
 
 
 def find(name: str) -> Pipeline:
