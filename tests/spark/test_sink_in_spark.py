@@ -85,6 +85,40 @@ def test_a_frame_becomes_messages(
     assert stored(connection, topic) == [f"price {number}" for number in range(25_000)]
 
 
+def test_what_was_read_can_be_written(
+    spark: SparkSession, server: tocsin.Server, connection: tocsin.Connection, topic: str
+) -> None:
+    connection.create_destination("prices", "topic", retained=True)
+    with connection.session() as session:
+        producer = session.producer(session.topic("prices"))
+        producer.send("a", key="k", properties={"region": "EU"}, correlation_id="c", priority=7, ttl=3600)
+        producer.send(b"b", group_id="g", group_sequence=2, reply_to=session.queue("answers"), type="t")
+    columns = "key binary, value binary, topic string, offset long, timestamp timestamp, timestampType int"
+    jms = "correlationId string, replyTo string, type string, priority int, expiry timestamp, groupId string"
+    headers = "headers array<struct<key: string, value: binary>>, groupSequence int, partition int"
+    source = spark.read.format("tocsin").options(url=server.url, subscribe="prices")
+    frame = source.schema(f"{columns}, {jms}, {headers}").load()
+    frame.write.format("tocsin").mode("append").options(url=server.url, topic=topic).save()
+    with connection.session() as session:
+        kept = []
+        for name in ("prices", topic):
+            with session.replay(session.topic(name)) as consumer:
+                found = [consumer.receive(timeout=5) for _ in range(2)]
+            kept.append(sorted(header_fields(message) for message in found))
+    assert kept[0] == kept[1]
+    assert kept[0][0][1:4] == (b"a", "k", "c")
+
+
+def header_fields(message: Any) -> tuple[Any, ...]:
+    """What a copy has in common with its original; text comes back as bytes, as it was read."""
+    body = message.body.encode() if isinstance(message.body, str) else message.body
+    properties = sorted((name, value) for name, value in message.properties.items() if not name.startswith("JMSX"))
+    return (
+        message.priority != 7, body, message.key, message.correlation_id, str(message.reply_to), message.type,
+        message.priority, message.expiration, message.timestamp, message.group_id, message.group_sequence, properties,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("fails", ["before", "after"])
 def test_an_epoch_whose_commit_failed_comes_again(
     spark: SparkSession, server: tocsin.Server, connection: tocsin.Connection, topic: str, tmp_path: Path, fails: str
