@@ -43,6 +43,11 @@ SQLSTATE: 42703; line 1 pos 7;
         (USER, "ZeroDivisionError: division by zero."),
         (ANALYSIS, "A column `pric` cannot be resolved. Did you mean `price`? line 1 pos 7."),
         ("plain words", "plain words."),
+        (
+            "[STREAM_FAILED] Query mine [id = 1-2, runId = 3] terminated with exception: [CAST_INVALID_INPUT] The "
+            "value 'a' of the type can't be cast. SQLSTATE: 22018\nmore",
+            "The value 'a' of the type can't be cast.",
+        ),
         ("", "RuntimeError without a text."),
     ],
 )

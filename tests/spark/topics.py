@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tocsin
 
@@ -25,8 +26,8 @@ def messages(url: str, topic: str) -> list[tocsin.Message]:
             return [message for _ in range(latest) if (message := consumer.receive(timeout=10)) is not None]
 
 
-def bodies(url: str, topic: str) -> list[bytes]:
-    return [bytes(message.body) for message in messages(url, topic)]
+def bodies(url: str, topic: str) -> list[Any]:
+    return [message.body for message in messages(url, topic)]
 
 
 def dead_messages(url: str, origin: str) -> list[tocsin.Message]:

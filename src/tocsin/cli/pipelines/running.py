@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -107,19 +108,41 @@ def _guarded(run: Run, spark: SparkSession, options: Any, watcher: Watcher) -> R
 
 @contextmanager
 def _session(settings: RunSettings, name: str, conf: dict[str, str]) -> Iterator[SparkSession]:
-    import tocsin.spark
+    """A session that is there already is used and left as it is. Workers elsewhere get this package as a zip."""
+    from pyspark.sql import SparkSession
 
-    all_conf: dict[str, Any] = {"spark.app.name": f"tocsin {name}", **conf}
-    spark = tocsin.spark.session(settings.master, **all_conf)
+    from tocsin.spark.packing import zip_package
+
+    found = SparkSession.getActiveSession()
+    spark = found or _start(settings.master, {"spark.app.name": f"tocsin {name}", **conf})
     try:
-        if not os.environ.get("TOCSIN_TRACEBACK"):
-            # What goes wrong is said once, at the end, and not as the stack traces of the log.
-            spark.sparkContext.setLogLevel("OFF")
-        for each in settings.py_files or ():
-            spark.sparkContext.addPyFile(each)
-        yield spark
+        with TemporaryDirectory(prefix="tocsin-") as folder:
+            own = [] if settings.is_local else [str(zip_package(folder))]
+            for each in (*own, *(settings.py_files or ())):
+                spark.sparkContext.addPyFile(each)
+            yield spark
     finally:
-        spark.stop()
+        if found is None:
+            spark.stop()
+
+
+def _start(master: str, conf: dict[str, Any]) -> SparkSession:
+    import tocsin.spark
+    from tocsin.cli.pipelines.quiet import children_kept_quiet
+
+    if os.environ.get("TOCSIN_TRACEBACK"):
+        return tocsin.spark.session(master, **conf)
+    with children_kept_quiet() as kept:
+        try:
+            spark = tocsin.spark.session(master, **conf)
+        except TocsinError:
+            raise
+        except Exception as error:
+            said = f" Java said: {kept.text}" if kept.text else ""
+            raise PipelineFailed(f"Spark did not start: {error}.{said}") from error
+    # What goes wrong is said once, at the end, and not as the stack traces of the log.
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
 
 
 @contextmanager

@@ -42,7 +42,7 @@ class ProgressLine:
         text = progress_text(watched)
         if self._terminal:
             self._write(text)
-        elif time.monotonic() >= self._next and text != self._shown:
+        elif time.monotonic() >= self._next and text != self._shown and watched.rows:
             self._next = time.monotonic() + QUIET_SECONDS
             self._shown = text
             note(text)

@@ -11,6 +11,7 @@ _RAISED = re.compile(
     r"^\s*(?:Caused by: )?(?:[\w$]+\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Failure)?): (?P<text>\S.*)$", re.MULTILINE
 )
 _CLASS = re.compile(r"^\[(?P<name>[A-Z_.0-9]+)\] ")
+_QUERY = re.compile(r"^Query [^\[]*\[id = [^\]]*\] terminated with exception: ")
 _STATE = re.compile(r"\s*SQLSTATE: \w+;?")
 _TEXT_MAX = 500
 
@@ -45,8 +46,9 @@ def _python(text: str) -> tuple[str, str] | None:
 def _first_line(text: str) -> str:
     """Spark's own sentence, without its codes and without the plan that follows."""
     line = next(line for line in text.splitlines() if line.strip())
-    line = _STATE.sub("", line).strip()
-    return _CLASS.sub("", line).rstrip("; ")
+    line = _CLASS.sub("", _STATE.sub("", line).strip())
+    # The cause of a query that failed begins with a code of its own.
+    return _CLASS.sub("", _QUERY.sub("", line)).rstrip("; ")
 
 
 def _ended(sentence: str) -> str:

@@ -72,14 +72,20 @@ def run(spark: SparkSession, options: TransformOptions, progress: Progress) -> R
     elif "topic" not in result.columns:
         result = _to_topic(result, options.target)
     writer = result.writeStream.format("tocsin").options(**options.source_options())
-    writer = writer.option("checkpointLocation", options.checkpoint).outputMode(options.output_mode)
+    writer = writer.option("checkpointLocation", _place(options.checkpoint)).outputMode(options.output_mode)
     writer = writer.queryName(f"transform {options.target}")
     query = (writer if options.follow else writer.trigger(availableNow=True)).start()
     watched = progress.watch(query)
     bad = watched.observed["bad"]
     values = {"source": options.source, "target": options.target, **watched.values(), "bad": bad}
-    notes = [f"{bad:,} rows did not fit and went to _DMQ; `tocsin pipeline run triage` shows them."] if bad else []
+    many = "1 value" if bad == 1 else f"{bad:,} values"
+    notes = [f"{many} did not fit and went to _DMQ; `tocsin pipeline run triage` shows what is there."] if bad else []
     return Report(values, notes=notes)
+
+
+def _place(path: str) -> str:
+    """A folder as this process sees it: Java may have been started elsewhere. Other file systems have a scheme."""
+    return path if "://" in path else str(Path(path).absolute())
 
 
 # ---- in

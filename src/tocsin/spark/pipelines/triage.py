@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tocsin.model.dead_notes import NOTES_BEGIN
@@ -22,7 +23,7 @@ GROUP_LETTERS = 8
 SAMPLE_CHARACTERS = 60
 SAMPLE_BYTES = 4 * SAMPLE_CHARACTERS + 1
 GROUPS_SHOWN = 1000
-COLUMNS = ("group", "origin", "reason", "messages", "first", "last", "samples")
+COLUMNS = ("group", "messages", "origin", "reason", "first", "last", "samples")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ def run(spark: SparkSession, options: TriageOptions, progress: Progress) -> Repo
     if options.resend:
         return _resend(dead, options, progress)
     groups = [_group(row.asDict()) for row in summary(dead, options.samples).collect()]
-    rows = [[group[name] for name in COLUMNS[:-1]] + ["\n".join(group["samples"])] for group in groups]
+    rows = [_shown(group) for group in groups]
     messages = sum(group["messages"] for group in groups)
     notes = [] if groups else ["There are no such messages in _DMQ." if _narrowed(options) else "_DMQ is empty."]
     return Report({"messages": messages, "groups": groups}, [Table("dead messages", COLUMNS, rows)], notes)
@@ -114,7 +115,20 @@ def summary(dead: DataFrame, samples: int) -> DataFrame:
 
 def _group(row: Mapping[str, Any]) -> dict[str, Any]:
     shown = [sample_text(each["value"]) for each in row["samples"]]
-    return {**row, "first": row["first"].isoformat(), "last": row["last"].isoformat(), "samples": shown}
+    return {**row, "first": _time(row["first"]), "last": _time(row["last"]), "samples": shown}
+
+
+def _shown(group: Mapping[str, Any]) -> list[object]:
+    """A row for eyes: times to the second, a sample a line."""
+    row = {**group, "samples": "\n".join(group["samples"])}
+    for name in ("first", "last"):
+        row[name] = str(row[name])[: len("2026-01-31T08:00:00")].replace("T", " ")
+    return [row[name] for name in COLUMNS]
+
+
+def _time(moment: datetime) -> str:
+    """Spark hands out times of the local zone."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def sample_text(value: bytes | None) -> str:
@@ -141,8 +155,8 @@ def _resend(dead: DataFrame, options: TriageOptions, progress: Progress) -> Repo
                 break
             sent += connection.resend_dead(list(part))
             progress.rows(sum(end - first for first, end in part))
-    were = "1 message was" if sent == 1 else f"{sent:,} messages were"
-    return Report({"resent": sent}, notes=[f"{were} sent back to where they came from."])
+    were = "1 message was sent back to where it" if sent == 1 else f"{sent:,} messages were sent back to where they"
+    return Report({"resent": sent}, notes=[f"{were} came from."])
 
 
 def ranges(offsets: Iterable[int]) -> list[tuple[int, int]]:
