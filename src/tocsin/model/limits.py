@@ -153,7 +153,7 @@ SPARK_PATTERN_SECONDS = 1.0
 SPARK_HOLD_SECONDS = 7 * 24 * 3600.0
 SPARK_HOLD_REFRESH_SECONDS = 600.0
 SPARK_DRAIN_SECONDS = 24 * 3600.0
-SPARK_WARMING_SECONDS_MAX = 300.0
+SPARK_WARMING_SECONDS_MAX = 600.0
 """So long a run that makes the cache of Spark's classes may take."""
 SPARK_DRAIN_TAKES_MAX = 64
 """Takes of one queue in one trigger; what is left comes with the next."""
