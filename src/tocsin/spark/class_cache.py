@@ -49,15 +49,15 @@ def _jars() -> str:
 
 def _use(java: Java, cache: Path) -> list[str]:
     if java.major >= _AOT_SINCE:
-        return [f"-XX:AOTCache={cache}", "-Xlog:aot=off", "-Xlog:cds=off"]
-    return [f"-XX:SharedArchiveFile={cache}", "-Xlog:cds=off", "-Xlog:class+path=off"]
+        return [f"-XX:AOTCache={cache}", "-Xlog:disable"]
+    return [f"-XX:SharedArchiveFile={cache}", "-Xlog:disable"]
 
 
 def record_options(java: Java, output: Path) -> list[str]:
     """What makes Java write a cache when it ends."""
     if java.major >= _AOT_SINCE:
-        return [f"-XX:AOTCacheOutput={output}", "-Xlog:aot=off", "-Xlog:cds=off"]
-    return [f"-XX:ArchiveClassesAtExit={output}", "-Xlog:cds=off"]
+        return [f"-XX:AOTCacheOutput={output}", "-Xlog:disable"]
+    return [f"-XX:ArchiveClassesAtExit={output}", "-Xlog:disable"]
 
 
 def warm_in_background(java: Java, *, quick: bool) -> subprocess.Popen[bytes] | None:
