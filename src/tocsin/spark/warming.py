@@ -66,8 +66,8 @@ def warm_up(*, quick: bool = False) -> bool:
     claim(cache)
     # In a process of its own, because a session of this process may be running, with a Java that records nothing.
     command = warming_command(cache, quick=quick)
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(command, check=False, timeout=SPARK_WARMING_SECONDS_MAX, **quiet)
+    nowhere = subprocess.DEVNULL
+    subprocess.run(command, check=False, timeout=SPARK_WARMING_SECONDS_MAX, stdout=nowhere, stderr=nowhere)
     return cache.is_file()
 
 
