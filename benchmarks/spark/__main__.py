@@ -50,7 +50,10 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=ROWS, help=f"messages in the topic ({ROWS:,})")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count; one more comes before them (5)")
     parser.add_argument("--output", default="build/bench-spark.json", help="where the figures go")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.rows < rows.ROWS_MIN or options.rounds < 1:
+        parser.error(f"at least {rows.ROWS_MIN:,} rows and one round")
+    return options
 
 
 def measure(server: OwnServer, count: int, rounds: int) -> dict[str, Any]:
@@ -84,7 +87,7 @@ def prepare(place: Place) -> None:
     """The same rows as Parquet; that they are the same is checked."""
     note(f"The same rows go into {rows.FILES} Parquet files.")
     topic = rows.topic_frame(place.spark, place.server.url, place.topic)
-    rows.write_parquet(topic.repartition(rows.FILES) if place.rows < rows.FILES else split(place), place.parquet)
+    rows.write_parquet(split(place), place.parquet)
     native = rows.fingerprint(place.spark.read.parquet(str(place.parquet)))
     if rows.fingerprint(topic) != native or native[0] != place.rows:
         raise BenchFailed(f"Topic and Parquet differ: {native} in Parquet.")
@@ -107,7 +110,7 @@ def run_rounds(cases: list[Case], server: OwnServer, rounds: int) -> None:
 def measure_streams(place: Place) -> dict[str, Any]:
     note("Streaming: triggers of one row, then large ones.")
     arguments = place.spark, place.server.url, place.topic, place.folder
-    took = streams.one_row_triggers(*arguments)
+    took = streams.one_row_triggers(place.spark, place.server.url, place.folder)
     found: dict[str, Any] = {"trigger_ms_p50": median(took), "trigger_ms": took}
     for size in BATCH_SIZES:
         found[f"addbatch_ms_{size}"] = streams.add_batch_ms(*arguments, size, place.rows)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 VALUE_BYTES = 100
 KEY_BYTES = 8
 FILES = 8
+ROWS_MIN = FILES * CLIENT_BATCH_MESSAGES
+"""A block for each file: tasks begin and end where blocks do."""
 UNDER_WAY_MAX = 32
 _SYMBOLS = ("ACME", "INIT", "HOOL", "UMBR", "STRK", "WAYN", "SOYL", "TYRL")
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.spark.rows import fill_topic
+
 from tocsin.cli.bench.process import BenchFailed
 
 if TYPE_CHECKING:
@@ -15,15 +17,15 @@ if TYPE_CHECKING:
 TRIGGERS = 40
 WARM_UP_TRIGGERS = 5
 LARGE_BATCHES = 4
-STREAM_SECONDS_MAX = 600
 # Spark keeps the progress of this many triggers.
 _KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 
 
-def one_row_triggers(spark: SparkSession, url: str, topic: str, folder: Path) -> list[float]:
+def one_row_triggers(spark: SparkSession, url: str, folder: Path) -> list[float]:
     """Milliseconds of whole triggers of one row each, source to no-op."""
-    last = TRIGGERS + WARM_UP_TRIGGERS
-    found = _progress(spark, url, topic, folder, rows=1, first=0, triggers=last)
+    topic, triggers = "bench.single", TRIGGERS + WARM_UP_TRIGGERS
+    fill_topic(url, topic, triggers)
+    found = _progress(spark, url, topic, folder, rows=1, first=0, triggers=triggers)
     return [each["durationMs"]["triggerExecution"] for each in found if each["numInputRows"] == 1][WARM_UP_TRIGGERS:]
 
 
@@ -43,18 +45,14 @@ def add_batch_ms(spark: SparkSession, url: str, topic: str, folder: Path, rows: 
 def _progress(
     spark: SparkSession, url: str, topic: str, folder: Path, *, rows: int, first: int, triggers: int
 ) -> list[Any]:
-    """Runs a query from an offset on until it has had so many triggers."""
+    """Runs a query from an offset on to the end of the topic, in so many triggers."""
     spark.conf.set(_KEPT, str(triggers + 100))
     reader = spark.readStream.format("tocsin").option("url", url).option("subscribe", topic)
     reader = reader.option("startingOffsets", json.dumps({topic: {"0": first}})).option("maxOffsetsPerTrigger", rows)
     checkpoint = str(folder / f"checkpoint-{rows}")
     query = reader.load().writeStream.format("noop").option("checkpointLocation", checkpoint).start()
     try:
-        waited = 0.0
-        while len(query.recentProgress) < triggers:
-            if query.awaitTermination(0.5) or waited > STREAM_SECONDS_MAX:
-                raise BenchFailed(f"The streaming query ended, or took too long: {query.exception()}")
-            waited += 0.5
+        query.processAllAvailable()
         return [json.loads(each.json) for each in query.recentProgress]
     finally:
         query.stop()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from tests.system.processes import until
+from pathlib import Path
 
 import tocsin
 
-PATIENCE = 90.0
+PATIENCE = 240.0
 """Seconds until a copy moves on: a driver that starts anew on a busy machine takes many of them."""
 BATCH = 40
-PAUSE_SECONDS = 0.1
+PAUSE_SECONDS = 0.2
+LOOK_SECONDS = 0.1
 QUIET_SECONDS = 5.0
 
 
@@ -70,25 +71,27 @@ def feeding(url: str, topic: str) -> Iterator[Feed]:
 class Copy:
     """How far a copy is, and what is in it."""
 
-    def __init__(self, connection: tocsin.Connection, topic: str) -> None:
+    def __init__(self, connection: tocsin.Connection, topic: str, checkpoint: Path) -> None:
         self._connection = connection
         self._topic = topic
+        self._checkpoint = checkpoint
 
     @property
     def length(self) -> int:
-        return self._connection.offset_range(f"topic:{self._topic}")[1]
+        return self._connection.offsets(f"topic:{self._topic}").end
 
-    def wait_for_more(self, rows: int, check: Callable[[], object]) -> None:
-        self.wait_for_length(self.length + rows, check)
+    @property
+    def epochs(self) -> int:
+        """How many Spark has written down as done."""
+        return len([each for each in self._checkpoint.glob("commits/*") if each.name.isdigit()])
 
-    def wait_for_length(self, length: int, check: Callable[[], object]) -> None:
+    def wait_for(self, condition: Callable[[], bool], what: str, check: Callable[[], object]) -> None:
         """`check` raises when there is nothing to wait for any more."""
-
-        def long_enough() -> bool:
+        end = time.monotonic() + PATIENCE
+        while not condition():
             check()
-            return self.length >= length
-
-        until(long_enough, f"the copy has {length} messages", PATIENCE)
+            assert time.monotonic() < end, f"waited {PATIENCE:g} s in vain until {what}"
+            time.sleep(LOOK_SECONDS)
 
     def content(self) -> Counter[tuple[str, bytes]]:
         """Keys and bodies, and how often each is there."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.spark.copying import Copy, expected
+from tests.spark.copying import Copy, expected, feeding, read_topic
 from tests.spark.environments import bare_environment, packed_environment
 from tests.spark.jobs import copy_topic
-from tests.spark.standalone import StandaloneCluster
-from tests.system.processes import ServerProcess
+from tests.spark.standalone import SparkProcess, StandaloneCluster, kill
+from tests.system.cluster_load import running_cluster
+from tests.system.processes import ServerProcess, until
 
 import tocsin
+from tocsin.cli.bench.cluster import OwnCluster, shaped
 from tocsin.spark.packing import zip_package
 
 JOBS = Path(__file__).parent / "jobs"
 JOB_SECONDS = 150.0
+ROWS_PER_EPOCH = 2_000
 SOURCE, TARGET = "prices", "prices.copy"
 
 
@@ -64,4 +69,74 @@ def test_a_pipeline_is_shipped_to_executors_without_tocsin(
     if way == "py-files":
         assert f"{copy_topic.SHIPPED_AS}{package}" in driver.said()
     with tocsin.connect(server.url) as connection:
-        assert Copy(connection, TARGET).content() == expected(1_000)
+        assert Copy(connection, TARGET, tmp_path / "checkpoint").content() == expected(1_000)
+
+
+class Strikes:
+    """Who is killed while the copy goes on; each time it has to move on before the next."""
+
+    def __init__(self, spark: StandaloneCluster, nodes: OwnCluster, copy: Copy, chance: random.Random) -> None:
+        self.spark, self.nodes, self.copy, self.chance = spark, nodes, copy, chance
+
+    def moves_on(self, driver: SparkProcess) -> None:
+        """Two epochs more: at least one of them began after what happened before."""
+
+        wanted = self.copy.epochs + 2
+
+        def check() -> None:
+            assert driver.is_running, f"The driver ended: {driver.said()}"
+
+        self.copy.wait_for(lambda: self.copy.epochs >= wanted, f"epoch {wanted} is done", check)
+        # Anywhere in an epoch: while it is planned, read, staged or committed.
+        time.sleep(self.chance.uniform(0.0, 1.0))
+
+    def executor(self) -> None:
+        victim = self.chance.choice(self.spark.executors())
+        kill(victim)
+        until(lambda: victim not in self.spark.executors(), "the executor is gone")
+
+    def client_manager(self) -> str:
+        name = self.chance.choice(self.nodes.config.client_managers).name
+        self.nodes.kill(name)
+        return name
+
+    def primary(self) -> str:
+        name = self.nodes.primary()
+        assert name is not None
+        self.nodes.kill(name)
+        return name
+
+
+@pytest.mark.timeout(600)
+def test_topic_to_topic_exactly_once_whoever_is_killed(spark_cluster: StandaloneCluster, tmp_path: Path) -> None:
+    job = ("copy_topic.py", SOURCE, TARGET, str(tmp_path / "checkpoint"), str(ROWS_PER_EPOCH))
+    package, python = zip_package(tmp_path), bare_environment(tmp_path / "bare")
+
+    def start(url: str) -> SparkProcess:
+        name, *arguments = job
+        return spark_cluster.submit(JOBS / name, url, *arguments, py_files=[package], python=python)
+
+    with running_cluster(tmp_path / "nodes", shaped(2, 2, "fast")) as nodes, tocsin.connect(nodes.url) as connection:
+        make_topics(nodes.url)
+        copy = Copy(connection, TARGET, tmp_path / "checkpoint")
+        strikes = Strikes(spark_cluster, nodes, copy, random.Random(4))
+        with feeding(nodes.url, SOURCE) as feed:
+            driver = start(nodes.url)
+            strikes.moves_on(driver)
+            strikes.executor()
+            strikes.moves_on(driver)
+            manager = strikes.client_manager()
+            strikes.moves_on(driver)
+            nodes.start(manager)
+            primary = strikes.primary()
+            strikes.moves_on(driver)
+            nodes.start(primary)
+            driver.kill()
+            driver = start(nodes.url)
+            strikes.moves_on(driver)
+            count = feed.stop()
+        copy.wait_for(lambda: copy.length >= count, f"the copy has {count} messages", lambda: None)
+        driver.stop()
+        nodes.wait_until_well()
+        assert read_topic(connection, SOURCE, count) == expected(count)
+        assert copy.content() == expected(count)
