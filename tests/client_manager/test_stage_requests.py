@@ -41,7 +41,7 @@ def test_all_destinations_of_a_request_are_found_once() -> None:
         ("stage.open", {**OPEN, "stage": b"short"}, ProtocolError),
         ("stage.open", {**OPEN, "stage": "a" * 16}, ProtocolError),
         ("stage.open", {**OPEN, "seconds": 0}, IllegalState),
-        ("stage.open", {**OPEN, "seconds": STAGE_SECONDS_MAX + 1}, IllegalState),
+        ("stage.open", {**OPEN, "seconds": round(STAGE_SECONDS_MAX) + 1}, IllegalState),
         ("stage.open", {**OPEN, "seconds": "1"}, ProtocolError),
         ("stage.commit", {**COMMIT, "app": ""}, IllegalState),
         ("stage.commit", {**COMMIT, "app": "x" * 256}, IllegalState),

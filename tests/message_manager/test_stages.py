@@ -97,9 +97,9 @@ def test_epochs_are_forgotten_by_the_time_of_a_later_record() -> None:
     epochs = Epochs()
     epochs.apply("old", 3, 1_000)
     epochs.apply("young", 3, 2_000)
-    epochs.apply("new", 1, 1_000 + 1_000 * EPOCH_MEMORY_SECONDS)
+    epochs.apply("new", 1, 1_000 + 1_000 * round(EPOCH_MEMORY_SECONDS))
     assert epochs.last("old") == 3
-    epochs.apply("new", 2, 1_001 + 1_000 * EPOCH_MEMORY_SECONDS)
+    epochs.apply("new", 2, 1_001 + 1_000 * round(EPOCH_MEMORY_SECONDS))
     assert (epochs.last("old"), epochs.last("young")) == (-1, 3)
 
 
@@ -109,4 +109,4 @@ def test_nobody_is_forgotten_before_the_time_to_make_room() -> None:
         epochs.apply(f"app {number}", 1, 1_000)
     assert epochs.takes("app 0", 2_000)
     assert not epochs.takes("another", 2_000)
-    assert epochs.takes("another", 1_001 + 1_000 * EPOCH_MEMORY_SECONDS)
+    assert epochs.takes("another", 1_001 + 1_000 * round(EPOCH_MEMORY_SECONDS))

@@ -28,9 +28,10 @@ def destinations_of(fields: Fields) -> list[str]:
 
 
 def _open(fields: Fields) -> Fields:
-    seconds = _whole(fields, "seconds", STAGE_SECONDS_DEFAULT)
+    seconds = _whole(fields, "seconds", int(STAGE_SECONDS_DEFAULT))
     if not 0 < seconds <= STAGE_SECONDS_MAX:
-        raise IllegalState(f"A stage may be silent for 1 to {STAGE_SECONDS_MAX} seconds; {seconds} is not among them.")
+        most = round(STAGE_SECONDS_MAX)
+        raise IllegalState(f"A stage may be silent for 1 to {most} seconds; {seconds} is not among them.")
     return {"destination": _destination(fields), "stage": _identity(fields), "seconds": seconds}
 
 

@@ -162,13 +162,13 @@ SPARK_DRAIN_TAKES_MAX = 64
 STAGES_PER_DESTINATION_MAX = 16_384
 STAGES_PER_COMMIT_MAX = 8_192
 """That one request commits or drops; each is 16 bytes of the record that commits them."""
-STAGE_SECONDS_DEFAULT = 3_600
-STAGE_SECONDS_MAX = 7 * 24 * 3_600
+STAGE_SECONDS_DEFAULT = 3_600.0
+STAGE_SECONDS_MAX = 7 * 24 * 3_600.0
 """How long a stage may be silent before it is dropped."""
 APP_NAME_BYTES_MAX = 255
 EPOCHS_MAX = 100_000
 """Applications whose last committed epoch a group remembers."""
-EPOCH_MEMORY_SECONDS = 30 * 24 * 3_600
+EPOCH_MEMORY_SECONDS = 30 * 24 * 3_600.0
 
 # Drains.
 DRAINS_PER_QUEUE_MAX = 64
