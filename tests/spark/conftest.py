@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 import tocsin
 
 HERE = Path(__file__).parent
+# Programs that tests start leave no process behind that works on for a minute.
+os.environ.setdefault("TOCSIN_SPARK_WARM", "no")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,7 +2,7 @@
 
 Java makes it itself at the end of a run: from version 25 on as an AOT cache, before as an archive of classes (AppCDS).
 That run is one of ours, in the background and at low priority, after the first session of a machine has ended. A cache
-is bound to the exact Java, Spark and options it was made with, so its name is a hash of all of them.
+is bound to the exact Java and Spark it was made with, so its name is a hash of both.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 from tocsin.model.limits import SPARK_WARMING_SECONDS_MAX
 from tocsin.spark.java import Java, cache_directory
 
+NO_WARMING = "TOCSIN_SPARK_WARM"
+"""Set to `no`, no process is left behind: for tests, and for machines that are used once."""
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For runs of seconds: less compiling, no threads for collecting garbage."""
 _AOT_SINCE = 25
@@ -26,14 +28,14 @@ _AOT_SINCE = 25
 def java_options(java: Java, *, quick: bool) -> list[str]:
     """What to start Java with: the cache if there is one."""
     options = list(QUICK) if quick else []
-    cache = cache_file(java, quick=quick)
+    cache = cache_file(java)
     if cache.is_file():
         options += _use(java, cache)
     return options
 
 
-def cache_file(java: Java, *, quick: bool) -> Path:
-    made_for = (str(java.home), java.version, version("pyspark"), _jars(), "quick" if quick else "")
+def cache_file(java: Java) -> Path:
+    made_for = (str(java.home), java.version, version("pyspark"), _jars())
     digest = hashlib.sha256("\n".join(made_for).encode()).hexdigest()[:16]
     suffix = "aot" if java.major >= _AOT_SINCE else "jsa"
     return cache_directory() / f"spark-{digest}.{suffix}"
@@ -60,16 +62,16 @@ def record_options(java: Java, output: Path) -> list[str]:
     return [f"-XX:ArchiveClassesAtExit={output}", "-Xlog:disable"]
 
 
-def warm_in_background(java: Java, *, quick: bool) -> subprocess.Popen[bytes] | None:
+def warm_in_background(java: Java) -> subprocess.Popen[bytes] | None:
     """Begins to make the cache, unless it is there or somebody else is at it."""
-    cache = cache_file(java, quick=quick)
-    if cache.is_file() or not claim(cache):
+    cache = cache_file(java)
+    if os.environ.get(NO_WARMING) == "no" or cache.is_file() or not claim(cache):
         return None
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_GATEWAY", "_PYSPARK"))
     }
     return subprocess.Popen(
-        warming_command(cache, quick=quick, background=True),
+        warming_command(cache, background=True),
         env={**environment, "JAVA_HOME": str(java.home)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -78,9 +80,8 @@ def warm_in_background(java: Java, *, quick: bool) -> subprocess.Popen[bytes] | 
     )
 
 
-def warming_command(cache: Path, *, quick: bool, background: bool = False) -> list[str]:
-    flags = [flag for flag, is_set in (("--quick", quick), ("--background", background)) if is_set]
-    return [sys.executable, "-m", "tocsin.spark.warming", str(cache), *flags]
+def warming_command(cache: Path, *, background: bool) -> list[str]:
+    return [sys.executable, "-m", "tocsin.spark.warming", str(cache), *(["--background"] if background else [])]
 
 
 def claim(cache: Path) -> bool:

@@ -76,7 +76,7 @@ def session(master: str | None = None, *, quick: bool = False, warm: bool = True
     java = find_java()
     started = start_session(master or "local[*]", texts, java, java_options(java, quick=quick))
     if warm:
-        atexit.register(warm_in_background, java, quick=quick)
+        atexit.register(warm_in_background, java)
     return register(started)
 
 

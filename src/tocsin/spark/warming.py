@@ -1,4 +1,4 @@
-"""python -m tocsin.spark.warming CACHE [--quick] [--background]: makes the cache of Spark's classes (see class_cache).
+"""python -m tocsin.spark.warming CACHE [--background]: makes the cache of Spark's classes (see class_cache).
 
 Runs a session that does a little of everything pipelines do, so that Java sees the classes they need.
 """
@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tocsin.model.limits import SPARK_WARMING_SECONDS_MAX
-from tocsin.spark.class_cache import QUICK, cache_file, claim, give_up_claim, record_options, warming_command
+from tocsin.spark.class_cache import cache_file, claim, give_up_claim, record_options, warming_command
 from tocsin.spark.java import find_java
 from tocsin.spark.schema import default_schema
 from tocsin.spark.spark_session import start_session
@@ -48,34 +48,33 @@ class _EmptySource(DataSource):
 
 
 def main(arguments: list[str]) -> int:
-    cache, quick = Path(arguments[0]), "--quick" in arguments
+    cache = Path(arguments[0])
     if "--background" in arguments:
         # Whoever works on this machine goes first.
         os.nice(10)
     try:
-        return 0 if make_cache(cache, quick=quick) else 1
+        return 0 if make_cache(cache) else 1
     finally:
         give_up_claim(cache)
 
 
-def warm_up(*, quick: bool = False) -> bool:
+def warm_up() -> bool:
     """Makes the cache now, and waits for it; True when it is there. For images and test machines."""
-    cache = cache_file(find_java(), quick=quick)
+    cache = cache_file(find_java())
     if cache.is_file():
         return True
     claim(cache)
     # In a process of its own, because a session of this process may be running, with a Java that records nothing.
-    command = warming_command(cache, quick=quick)
+    command = warming_command(cache, background=False)
     nowhere = subprocess.DEVNULL
     subprocess.run(command, check=False, timeout=SPARK_WARMING_SECONDS_MAX, stdout=nowhere, stderr=nowhere)
     return cache.is_file()
 
 
-def make_cache(cache: Path, *, quick: bool) -> bool:
+def make_cache(cache: Path) -> bool:
     java = find_java()
     made = cache.with_suffix(f".{os.getpid()}.new")
-    options = [*(QUICK if quick else ()), *record_options(java, made)]
-    spark = start_session("local[2]", {}, java, options)
+    spark = start_session("local[2]", {}, java, record_options(java, made))
     gateway = spark.sparkContext._gateway
     try:
         with tempfile.TemporaryDirectory() as folder:
