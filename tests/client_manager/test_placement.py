@@ -222,3 +222,21 @@ def test_a_session_that_is_closed_leaves_all_its_groups() -> None:
     session.producer(f"queue:{name_of(1, 1)}")
     session.close()
     assert [("CloseSession" in kinds(group.taken)) for group in cluster.groups.values()] == [True, True, False]
+
+
+def test_dead_messages_of_a_destination_are_where_it_is() -> None:
+    cluster = Cluster(three())
+    tell(cluster, g1=500, g2=20, g3=300)
+    session = cluster.connect().session()
+    name = name_of(1)
+    session.producer(f"topic:{name}")
+    assert opened(cluster.groups[2]) == [(name, 1)]
+    session.producer(f"queue:_DMQ:topic:{name}")
+    assert opened(cluster.groups[2]) == [(name, 1), (f"_DMQ:topic:{name}", 0)]
+
+
+def test_dead_messages_of_a_destination_that_is_gone_are_where_others_are() -> None:
+    cluster = Cluster(three())
+    cluster.connect().session().producer("queue:_DMQ:topic:gone")
+    group = cluster.groups[SLOTS.group_of("_DMQ")]
+    assert opened(group) == [("_DMQ:topic:gone", 0)]
