@@ -17,7 +17,9 @@ from tests.system.processes import ServerProcess, until
 
 import tocsin
 from tocsin.cli.bench.cluster import OwnCluster, shaped
+from tocsin.spark import close_connections
 from tocsin.spark.packing import zip_package
+from tocsin.spark.pipelines.verify import VerifyOptions, verify
 
 JOBS = Path(__file__).parent / "jobs"
 JOB_SECONDS = 150.0
@@ -108,7 +110,10 @@ class Strikes:
 
 
 @pytest.mark.timeout(600)
-def test_topic_to_topic_exactly_once_whoever_is_killed(spark_cluster: StandaloneCluster, tmp_path: Path) -> None:
+@pytest.mark.keeps_resources("Spark's session serves all tests")
+def test_topic_to_topic_exactly_once_whoever_is_killed(
+    spark_cluster: StandaloneCluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     job = ("copy_topic.py", SOURCE, TARGET, str(tmp_path / "checkpoint"), str(ROWS_PER_EPOCH))
     package, python = zip_package(tmp_path), bare_environment(tmp_path / "bare")
 
@@ -140,3 +145,9 @@ def test_topic_to_topic_exactly_once_whoever_is_killed(spark_cluster: Standalone
         nodes.wait_until_well()
         assert read_topic(connection, SOURCE, count) == expected(count)
         assert copy.content() == expected(count)
+        # Asked for now: until here one more Java would only have been in the way.
+        spark = request.getfixturevalue("spark")
+        verdict = verify(spark, VerifyOptions(url=nodes.url, topic=SOURCE, target=TARGET))
+        assert verdict.equal, verdict.sentence()
+        assert verdict.comparison.first.rows == verdict.comparison.second.rows == count
+        close_connections()
