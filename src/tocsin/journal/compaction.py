@@ -152,7 +152,7 @@ def run_move(job: MoveJob, reader: BlockReader, store: StreamStore) -> Moved:
     Raises StaleLocation when a segment was compacted since the job was made: make the job again.
     """
     for blocks in _move_batches(job, store):
-        payloads = reader.read([block.location for block in blocks])
+        payloads = reader.read_windows([block.location for block in blocks])
         entries = [
             StreamEntry(block.first_offset, block.count, block.append_time_ms, block.lsn, payload)
             for block, payload in zip(blocks, payloads, strict=True)
