@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +14,7 @@ import pytest
 from tests.spark.copying import Copy, expected, feeding, read_topic
 from tests.spark.environments import bare_environment, packed_environment
 from tests.spark.jobs import copy_topic
-from tests.spark.standalone import SparkProcess, StandaloneCluster, kill
+from tests.spark.standalone import SMALL, SparkProcess, StandaloneCluster, kill
 from tests.system.cluster_load import running_cluster
 from tests.system.processes import ServerProcess, until
 
@@ -70,6 +73,25 @@ def test_a_pipeline_is_shipped_to_executors_without_tocsin(
     assert spark_cluster.executors_started() == 2
     if way == "py-files":
         assert f"{copy_topic.SHIPPED_AS}{package}" in driver.said()
+    with tocsin.connect(server.url) as connection:
+        assert Copy(connection, TARGET, tmp_path / "checkpoint").content() == expected(1_000)
+
+
+@pytest.mark.timeout(200)
+def test_a_ready_pipeline_runs_on_executors_without_tocsin(
+    spark_cluster: StandaloneCluster, server: ServerProcess, tmp_path: Path
+) -> None:
+    fill(server.url, 1_000)
+    where = ("--master", spark_cluster.url, "--url", server.url, "--checkpoint", str(tmp_path / "checkpoint"))
+    what = ("--source", SOURCE, "--target", TARGET, "--sql", "SELECT key, value FROM input")
+    settings = [word for name, value in SMALL.items() for word in ("--conf", f"{name}={value}")]
+    command = [sys.executable, "-m", "tocsin.cli.main", "pipeline", "run", "transform", *where, *what, *settings]
+    # Only what runs beside the driver finds the sources; executors are started by the workers.
+    sources = str(Path(tocsin.__file__).parent.parent)
+    python = {"PYTHONPATH": sources, "PYSPARK_PYTHON": str(bare_environment(tmp_path / "bare"))}
+    done = subprocess.run(command, env={**os.environ, **python}, capture_output=True, text=True, timeout=JOB_SECONDS)
+    assert done.returncode == 0, done.stderr
+    assert spark_cluster.executors_started() == 2
     with tocsin.connect(server.url) as connection:
         assert Copy(connection, TARGET, tmp_path / "checkpoint").content() == expected(1_000)
 

@@ -111,6 +111,7 @@ def _session(settings: RunSettings, name: str, conf: dict[str, str]) -> Iterator
     """A session that is there already is used and left as it is. Workers elsewhere get this package as a zip."""
     from pyspark.sql import SparkSession
 
+    from tocsin.spark import register
     from tocsin.spark.packing import zip_package
 
     found = SparkSession.getActiveSession()
@@ -120,6 +121,9 @@ def _session(settings: RunSettings, name: str, conf: dict[str, str]) -> Iterator
             own = [] if settings.is_local else [str(zip_package(folder))]
             for each in (*own, *(settings.py_files or ())):
                 spark.sparkContext.addPyFile(each)
+            if own:
+                # Once more: the format goes to the workers with the files that were known when it was registered.
+                register(spark)
             yield spark
     finally:
         if found is None:
