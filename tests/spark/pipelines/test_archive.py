@@ -7,34 +7,15 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.pipelines.made_up_runs import Run
 from tests.spark.pipelines.tables import messages, row, table
 
 from tocsin.model.errors import ArchiveDamaged, ConfigError, DataDirectoryInUse
 from tocsin.spark.pipelines import archive_store
-from tocsin.spark.pipelines.archive import ArchiveOptions, ArchiveWriter, read, report
+from tocsin.spark.pipelines.archive import ArchiveOptions, read, report
 from tocsin.spark.pipelines.archive_compact import compact
 from tocsin.spark.pipelines.archive_folder import LocalFolder
 from tocsin.spark.pipelines.archive_store import ArchiveStore
-
-
-class Run:
-    """A run of an archive with a checkpoint as Spark would have written it."""
-
-    def __init__(self, spark: SparkSession, path: Path, *, query: str = "q1", takeover: bool = False) -> None:
-        self.spark = spark
-        self.folder = LocalFolder(path / "lake")
-        self.checkpoint = LocalFolder(path / f"checkpoint-{query}")
-        self.checkpoint.create_once("metadata", json.dumps({"id": query}).encode())
-        options = ArchiveOptions(to=str(path / "lake"), topics=("prices",), takeover=takeover)
-        self.writer = ArchiveWriter(self.folder, self.checkpoint, options)
-
-    def plan(self, epoch: int, end: int, identity: str = "a") -> None:
-        offset = {"d": {"prices": {"0": end, "id": identity}}, "v": 1}
-        self.checkpoint.create_once(f"offsets/{epoch}", f"v1\n{{}}\n{json.dumps(offset)}".encode())
-
-    def epoch(self, epoch: int, first: int, end: int) -> None:
-        self.plan(epoch, end)
-        self.writer.take_epoch(messages(self.spark, first, end), epoch)
 
 
 def offsets(spark: SparkSession, path: Path) -> list[int]:

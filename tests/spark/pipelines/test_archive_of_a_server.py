@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from tocsin.spark.pipelines.archive_store import ArchiveStore
 from tocsin.spark.pipelines.history import history, next_offsets
 from tocsin.spark.pipelines.replay import ReplayOptions
 from tocsin.spark.pipelines.verify import Verdict, VerifyOptions, verify
-from tocsin.spark.pipelines.watching import QUIET
+from tocsin.spark.pipelines.watching import QUIET, Watched, Watcher
 
 
 class Lake:
@@ -121,6 +123,34 @@ def test_a_changed_byte_in_an_archive_is_found(lake: Lake, connection: tocsin.Co
     found = lake.verify().comparison.differences
     assert (found.changed, found.missing, found.extra, found.doubled) == (1, 0, 0, 0)
     assert found.examples == ("changed: 13",)
+
+
+def test_an_archive_that_follows_ends_when_it_is_told_to(lake: Lake, connection: tocsin.Connection) -> None:
+    fill(connection, "prices", 30)
+    stop = threading.Event()
+
+    def show(watched: Watched) -> None:
+        if watched.rows == 30:
+            fill(connection, "prices", 10, start=30)
+        if watched.rows == 40:
+            stop.set()
+
+    options = ArchiveOptions(url=lake.url, to=str(lake.path), topics=("prices",), follow=True, every=0.1, group="lake")
+    archive.run(lake.spark, options, Watcher(show=once_per_count(show), stop=stop))
+    assert lake.verify(complete=True).equal
+    holds = connection.show_destination("topic:prices")["holds"]
+    assert [each["name"] for each in holds] == ["spark:lake"]
+
+
+def once_per_count(show: Callable[[Watched], None]) -> Callable[[Watched], None]:
+    seen: set[int] = set()
+
+    def shown(watched: Watched) -> None:
+        if watched.rows not in seen:
+            seen.add(watched.rows)
+            show(watched)
+
+    return shown
 
 
 def test_a_second_archive_into_the_folder_is_refused(lake: Lake, connection: tocsin.Connection, tmp_path: Path) -> None:

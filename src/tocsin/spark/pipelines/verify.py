@@ -94,7 +94,7 @@ class Verdict:
         found = self.comparison.differences
         words = [f"{getattr(found, kind)} {kind}" for kind in ("missing", "extra", "doubled", "changed")]
         said = ", ".join(word for word in words if not word.startswith("0 "))
-        parts = [f"{self.against} differs from {self.topic}: {said or 'the rows are the same'}."]
+        parts = [f"{self.against} differs from {self.topic}: {said}." if said else f"{self.against} is not whole."]
         parts += [f"Offsets {first} to {end} are missing." for first, end in self.gaps[:3]]
         return " ".join([*parts, *self.problems])
 
