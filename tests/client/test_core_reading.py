@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.client.dialogue import TOPIC, Dialogue, bodies_of, drive, make_block
+from tests.client.dialogue import QUEUE, TOPIC, Dialogue, bodies_of, drive, make_block
 
 from tocsin.client import reading
 from tocsin.client.core_reading import RangeState
@@ -115,6 +115,35 @@ def test_an_error_comes_behind_the_blocks_that_came_before_it() -> None:
     assert drive(reading.next_block(state))[1].offset == 0
     with pytest.raises(errors.DataLost, match="gone"):
         drive(reading.next_block(state))
+
+
+def test_a_queue_is_browsed_as_blocks_and_shows_nothing_twice_after_a_lost_line() -> None:
+    dialogue = Dialogue()
+    dialogue.login()
+    steps = reading.open_range(dialogue.session(), reading.browse_spec(QUEUE, "x > 1", BUFFER))
+    drive(steps)
+    (request,) = dialogue.answer()
+    assert (request["mode"], request["selector"]) == ("browse", "x > 1")
+    _, state = drive(steps)
+    assert isinstance(state, RangeState)
+    dialogue.deliver(state, ["a", "b"], offset=0)
+    dialogue.lose()
+    dialogue.pass_time(1)
+    dialogue.core.connected(dialogue.now_seconds)
+    dialogue.welcome()
+    dialogue.answer()
+    # It begins anew: the first block whole, and of the second more than before.
+    dialogue.deliver(state, ["a", "b"], offset=0)
+    dialogue.deliver(state, ["b", "c"], offset=1)
+    end(dialogue, state)
+    found = [state.take_block(), state.take_block(), state.take_block()]
+    assert [(each.offset, each.ranges) for each in found if each is not None] == [(0, [(0, 2)]), (1, [(1, 2)])]
+    assert state.is_over
+
+
+def test_only_queues_are_browsed() -> None:
+    with pytest.raises(errors.InvalidDestination, match="only queues can be browsed"):
+        reading.browse_spec(TOPIC, None, BUFFER)
 
 
 def test_after_a_lost_line_it_goes_on_behind_the_last_block() -> None:

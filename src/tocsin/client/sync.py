@@ -129,6 +129,11 @@ class Connection:
     def is_closed(self) -> bool:
         return self._closed
 
+    @property
+    def is_lost(self) -> bool:
+        """The server stayed away for too long: nothing works any more but close()."""
+        return self._line.core.failure is not None
+
     def session(self, ack: str = "auto", transacted: bool = False) -> Session:
         """Opens a session. `ack` says who acknowledges messages.
 

@@ -43,7 +43,7 @@ def connection_to(server: ServerOptions, *, patient: bool = False) -> Connection
 
 
 def is_usable(connection: Connection) -> bool:
-    return not connection.is_closed and connection._line.core.failure is None
+    return not (connection.is_closed or connection.is_lost)
 
 
 def _connect_patiently(server: ServerOptions) -> Connection:
