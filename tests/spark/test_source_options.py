@@ -66,6 +66,8 @@ def test_names_have_no_case_and_lists_have_commas() -> None:
         ({"failOnDataLoss": "maybe"}, "is true or false"),
         ({"maxTriggerDelay": "soon"}, "a duration such as"),
         ({"holdSeconds": "-1"}, "greater than 0"),
+        ({"prefetchBytes": "1"}, "whole number from"),
+        ({"prefetchBytes": "99999999999"}, "whole number up to"),
         ({"tlsKey": "key.pem"}, "needs tlsCertificate"),
     ],
 )

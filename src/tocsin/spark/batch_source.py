@@ -51,7 +51,8 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         options = self._options
-        reading = RangeReading(options.server, self._schema, self._selector, not options.fail_on_data_loss)
+        lenient = not options.fail_on_data_loss
+        reading = RangeReading(options.server, self._schema, self._selector, lenient, options.prefetch_bytes)
         return reading.read(partition)
 
     @property

@@ -14,6 +14,7 @@ from tocsin.client.core_reading import RangeBlock
 from tocsin.client.sync_session import Session
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import ConnectionFailed
+from tocsin.model.limits import RANGE_BUFFER_BYTES
 from tocsin.spark.arrow_blocks import record_batches
 from tocsin.spark.connections import connection_to
 from tocsin.spark.partitioning import Slice
@@ -36,6 +37,7 @@ class RangeReading:
     schema: StructType
     selector: str | None
     skip_removed: bool
+    prefetch_bytes: int = RANGE_BUFFER_BYTES
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         # Spark makes up an empty partition when there is nothing to read.
@@ -70,6 +72,7 @@ class RangeReading:
                     selector=self.selector,
                     drain=None if found.drain is None else (found.drain, found.take),
                     skip_removed=self.skip_removed,
+                    prefetch_bytes=self.prefetch_bytes,
                 )
         except ConnectionFailed as error:
             raise ConnectionFailed(

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 from tocsin.model.destination import Destination, check_name, parse_destination
 from tocsin.model.errors import ConfigError, InvalidDestination
-from tocsin.model.limits import SPARK_HOLD_SECONDS, SPARK_OFFSETS_PER_TRIGGER
+from tocsin.model.limits import (
+    RANGE_BUFFER_BYTES,
+    RANGE_BUFFER_BYTES_MAX,
+    RANGE_BUFFER_BYTES_MIN,
+    SPARK_HOLD_SECONDS,
+    SPARK_OFFSETS_PER_TRIGGER,
+)
 from tocsin.spark.option_values import OptionValues
 from tocsin.spark.server_options import SERVER_OPTIONS, ServerOptions, read_server
 from tocsin.spark.start_options import EARLIEST, LATEST, Where, read_where
@@ -18,6 +24,7 @@ SOURCE_OPTIONS = (
     "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "endingOffsets", "endingTimestamp",
     "endingOffsetsByTimestamp", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
     "maxRecordsPerPartition", "failOnDataLoss", "includeHeaders", "groupId", "holdSeconds", "filter", "pushdown",
+    "prefetchBytes",
 )  # fmt: skip
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -43,6 +50,7 @@ class SourceOptions:
     hold_seconds: float
     filter: str | None
     pushdown: bool
+    prefetch_bytes: int
 
     @property
     def hold(self) -> str | None:
@@ -76,6 +84,7 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool | None) -
         hold_seconds=values.seconds("holdSeconds", None) or SPARK_HOLD_SECONDS,
         filter=values.text("filter") or None,
         pushdown=values.flag("pushdown", False),
+        prefetch_bytes=_prefetch(values),
     )
 
 
@@ -126,6 +135,13 @@ def _check_ends(values: OptionValues, starting: Where, ending: Where, streaming:
         raise ConfigError("startingOffsets=latest is for spark.readStream: a batch from the latest offset is empty.")
     if ending == EARLIEST:
         raise ConfigError("endingOffsets is latest or JSON; up to the earliest offset there is nothing.")
+
+
+def _prefetch(values: OptionValues) -> int:
+    found = values.number("prefetchBytes", RANGE_BUFFER_BYTES, RANGE_BUFFER_BYTES_MIN)
+    if found > RANGE_BUFFER_BYTES_MAX:
+        raise ConfigError(f"The option prefetchBytes is a whole number up to {RANGE_BUFFER_BYTES_MAX}, not {found}.")
+    return found
 
 
 def _duration(values: OptionValues, name: str, default: float) -> float:

@@ -64,7 +64,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         options = self._options
-        reading = RangeReading(options.server, self._schema, options.filter, not options.fail_on_data_loss)
+        lenient = not options.fail_on_data_loss
+        reading = RangeReading(options.server, self._schema, options.filter, lenient, options.prefetch_bytes)
         return reading.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
