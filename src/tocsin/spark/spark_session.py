@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from tocsin.model.errors import ConfigError
@@ -94,7 +95,9 @@ def start_session(master: str, conf: Mapping[str, str], java: Java, options: lis
     settings[_OPTIONS] = " ".join([*options, conf.get(_OPTIONS, "")]).strip()
     # Workers would otherwise run whatever python3 is first on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with _environment(JAVA_HOME=str(java.home), SPARK_LAUNCHER_OPTS=_LAUNCHER_OPTIONS):
+    # Told where Spark is, its scripts need not start a Python to find out.
+    spark_home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+    with _environment(JAVA_HOME=str(java.home), SPARK_HOME=spark_home, SPARK_LAUNCHER_OPTS=_LAUNCHER_OPTIONS):
         return _builder(master, {name: value for name, value in settings.items() if value}).getOrCreate()
 
 
