@@ -1,4 +1,4 @@
-"""python -m benchmarks.spark [--rows N] [--rounds N] [--output FILE]"""
+"""python -m benchmarks.spark [--rows N] [--rounds N] [--output FILE] [--no-start]"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.spark import figures, rows, streams
+from benchmarks.spark import figures, rows, starting, streams
 from benchmarks.spark.cases import Case, Place, make_cases, sink_case, take_time
 
 from tocsin.cli.bench.process import BenchFailed
@@ -37,6 +37,9 @@ def main() -> int:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     with own_server() as server:
         found = measure(server, options.rows, options.rounds)
+        if not options.no_start:
+            note("An archive of an empty topic, without a Java of the system's.")
+            found["archive_empty_s"] = round(starting.archive_seconds(server.url, server.folder, options.rounds), 2)
     output = Path(options.output)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(found, indent=2) + "\n")
@@ -50,6 +53,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=ROWS, help=f"messages in the topic ({ROWS:,})")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count; one more comes before them (5)")
     parser.add_argument("--output", default="build/bench-spark.json", help="where the figures go")
+    parser.add_argument("--no-start", action="store_true", help="leave out how long a pipeline takes to start")
     options = parser.parse_args()
     if options.rows < rows.ROWS_MIN or options.rounds < 1:
         parser.error(f"at least {rows.ROWS_MIN:,} rows and one round")
@@ -61,7 +65,8 @@ def measure(server: OwnServer, count: int, rounds: int) -> dict[str, Any]:
 
     note(f"{count:,} messages of {rows.VALUE_BYTES} bytes go into a topic.")
     filled = rows.fill_topic(server.url, TOPIC, count)
-    spark = tocsin.spark.session()
+    # Nothing is to be made in the background when this has ended.
+    spark = tocsin.spark.session(warm=False)
     try:
         place = Place(spark, server, TOPIC, server.folder, count)
         prepare(place)

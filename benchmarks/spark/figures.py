@@ -28,6 +28,7 @@ GOALS = (
     Goal("trigger_ms_p50", most=250.0),
     Goal("addbatch_ms_250000", most=500.0),
     Goal("addbatch_ms_1000000", most=1250.0),
+    Goal("archive_empty_s", most=10.0),
 )
 
 

@@ -14,20 +14,12 @@ ROOT = Path(__file__).parent.parent.parent
 SECONDS_MAX = 400.0
 
 
+@pytest.mark.long
 @pytest.mark.timeout(SECONDS_MAX + 10)
 def test_a_small_run_gives_all_figures(tmp_path: Path) -> None:
     output = tmp_path / "figures.json"
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.spark",
-        "--rows",
-        str(rows.ROWS_MIN),
-        "--rounds",
-        "1",
-        "--output",
-        str(output),
-    ]
+    small = ("--rows", str(rows.ROWS_MIN), "--rounds", "1", "--no-start")
+    command = [sys.executable, "-m", "benchmarks.spark", *small, "--output", str(output)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stderr
     found = json.loads(output.read_text())

@@ -56,23 +56,16 @@ def fill(url: str, count: int) -> None:
 
 
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("way", ["py-files", "archives"])
-def test_a_pipeline_is_shipped_to_executors_without_tocsin(
-    spark_cluster: StandaloneCluster, server: ServerProcess, tmp_path: Path, way: str
+def test_a_packed_environment_is_shipped(
+    spark_cluster: StandaloneCluster, server: ServerProcess, tmp_path: Path
 ) -> None:
     fill(server.url, 1_000)
     job = (JOBS / "copy_topic.py", server.url, SOURCE, TARGET, str(tmp_path / "checkpoint"), "400", "once")
-    package = zip_package(tmp_path)
-    if way == "py-files":
-        driver = spark_cluster.submit(*job, py_files=[package], python=bare_environment(tmp_path / "bare"))
-    else:
-        # Planning happens beside the driver, by the same Python: there it is the folder that was packed.
-        archive = f"{packed_environment(tmp_path)}#environment"
-        driver = spark_cluster.submit(*job, archives=[archive], python="./environment/bin/python", folder=tmp_path)
+    # Planning happens beside the driver, by the same Python: there it is the folder that was packed.
+    archive = f"{packed_environment(tmp_path)}#environment"
+    driver = spark_cluster.submit(*job, archives=[archive], python="./environment/bin/python", folder=tmp_path)
     assert driver.wait(JOB_SECONDS) == 0, driver.said()
     assert spark_cluster.executors_started() == 2
-    if way == "py-files":
-        assert f"{copy_topic.SHIPPED_AS}{package}" in driver.said()
     with tocsin.connect(server.url) as connection:
         assert Copy(connection, TARGET, tmp_path / "checkpoint").content() == expected(1_000)
 
@@ -164,6 +157,7 @@ def test_topic_to_topic_exactly_once_whoever_is_killed(
             count = feed.stop()
         copy.wait_for(lambda: copy.length >= count, f"the copy has {count} messages", lambda: None)
         driver.stop()
+        assert f"{copy_topic.SHIPPED_AS}{package}" in driver.said()
         nodes.wait_until_well()
         assert read_topic(connection, SOURCE, count) == expected(count)
         assert copy.content() == expected(count)

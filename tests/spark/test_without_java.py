@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.spark.starting import environment_without_java
 
 import tocsin
 
@@ -29,23 +30,11 @@ spark.stop()
 """
 
 
-def path_without_java(folder: Path) -> str:
-    """A folder with all programs of this machine's PATH but Java's."""
-    folder.mkdir()
-    for place in os.environ["PATH"].split(os.pathsep):
-        for program in Path(place).glob("*"):
-            link = folder / program.name
-            if not program.name.startswith("java") and not os.path.lexists(link):
-                link.symlink_to(program)
-    return str(folder)
-
-
 @pytest.mark.timeout(2 * SECONDS_MAX)
 def test_the_first_example_runs(tmp_path: Path) -> None:
-    foreign = ("JAVA", "SPARK", "PYSPARK")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    environment["PATH"] = path_without_java(tmp_path / "bin")
+    environment = environment_without_java(tmp_path / "bin")
     environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    assert shutil.which("java", path=environment["PATH"]) is None
     script = tmp_path / "example.py"
     script.write_text(EXAMPLE)
     with tocsin.Server(tmp_path / "data") as server, tocsin.connect(server.url) as connection:

@@ -20,6 +20,7 @@ def main(url: str, source: str, target: str, checkpoint: str, rows: str, *once: 
     spark = SparkSession.builder.appName("copy topic").getOrCreate()
     tocsin.spark.register(spark)
     sys.stdout.write(f"{SHIPPED_AS}{tocsin.spark.__file__}\n")
+    sys.stdout.flush()
     read = spark.readStream.format("tocsin").option("url", url).option("subscribe", source)
     read = read.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", rows).option("minPartitions", "2")
     write = read.load().select("key", "value").writeStream.format("tocsin").option("url", url).option("topic", target)
