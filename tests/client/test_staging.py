@@ -22,8 +22,9 @@ from tocsin.client.staging import (
 )
 from tocsin.model.batch import FLAG_GROUPS, BodyKind, Column, DeliveryMode
 from tocsin.model.columns import bytes_column, value_column
+from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import IllegalState, MessageFormatError, MessageTooLarge, ProducerExpired
-from tocsin.model.limits import BATCH_MESSAGES_MAX, BLOCK_BYTES_MAX
+from tocsin.model.limits import BATCH_MESSAGES_MAX, BLOCK_BYTES_MAX, STAGE_WAITING_BYTES_MAX
 from tocsin.model.values import Type
 from tocsin.wire.frames import FrameType, control
 
@@ -123,15 +124,27 @@ def test_appending_waits_for_room() -> None:
     dialogue, stage = opened()
     [lane] = dialogue.core.lanes.values()
     lane.credit = 0
-    big = bytes(1 << 20)
-    stage._core.max_message_bytes = 1 << 24
-    append(stage, big)
-    append(stage, big)
+    big = bytes(STAGE_WAITING_BYTES_MAX // 2)
+    stage._core.max_message_bytes = STAGE_WAITING_BYTES_MAX
+    # One is under way at any credit, two wait.
+    for _ in range(3):
+        append(stage, big)
     steps = stage._append_steps(content(b"small"))
     pending, _ = drive(steps)
     assert pending is not None and not pending.done
     confirm(dialogue)
     assert pending.done
+
+
+def test_the_stages_of_a_session_share_the_room_to_wait() -> None:
+    dialogue, stage = opened()
+    [lane] = dialogue.core.lanes.values()
+    append(stage, b"a")
+    assert lane.waiting_max == STAGE_WAITING_BYTES_MAX
+    for number in range(3):
+        stage._state.lane(Destination(Kind.TOPIC, f"other{number}"))
+    append(stage, b"b")
+    assert lane.waiting_max == STAGE_WAITING_BYTES_MAX // 4
 
 
 def test_dropping_waits_for_what_is_under_way() -> None:

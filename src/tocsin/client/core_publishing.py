@@ -29,7 +29,7 @@ class Lane:
 
     __slots__ = (
         "confirmed", "credit", "destination", "doomed", "inflight", "next_sequence", "number", "opened", "ready",
-        "refusal", "room", "sent_bytes", "session", "users", "waiting", "waiting_bytes",
+        "refusal", "room", "sent_bytes", "session", "users", "waiting", "waiting_bytes", "waiting_max",
     )  # fmt: skip
 
     def __init__(self, session: SessionState, number: int, destination: Destination, range_number: int) -> None:
@@ -42,6 +42,7 @@ class Lane:
         self.ready = False
         self.waiting: deque[Batch] = deque()
         self.waiting_bytes = 0
+        self.waiting_max = CLIENT_WAITING_BYTES_MAX
         self.inflight: deque[Batch] = deque()
         # After a refusal: in flight, and sure to be refused too. Nothing is sent until their refusals are in.
         self.doomed: deque[Batch] = deque()
@@ -124,7 +125,7 @@ class Lane:
 
     @property
     def has_room(self) -> bool:
-        return self.waiting_bytes < CLIENT_WAITING_BYTES_MAX and len(self.waiting) < CLIENT_WAITING_BATCHES_MAX
+        return self.waiting_bytes < self.waiting_max and len(self.waiting) < CLIENT_WAITING_BATCHES_MAX
 
     @property
     def is_blocked(self) -> bool:
@@ -137,7 +138,7 @@ class Lane:
 
     def when_room(self) -> Pending | None:
         """None when more may be added now."""
-        if self.waiting_bytes < CLIENT_WAITING_BYTES_MAX and len(self.waiting) < CLIENT_WAITING_BATCHES_MAX:
+        if self.waiting_bytes < self.waiting_max and len(self.waiting) < CLIENT_WAITING_BATCHES_MAX:
             return None
         pending = Pending()
         self.room.append(pending)

@@ -32,7 +32,13 @@ from tocsin.model.batch import (
 from tocsin.model.destination import DEAD_OF, Destination, stored_name
 from tocsin.model.errors import IllegalState, MessageFormatError, MessageTooLarge, TocsinError
 from tocsin.model.identity import NO_ID
-from tocsin.model.limits import BATCH_MESSAGES_MAX, BLOCK_BYTES_MAX, STAGE_SECONDS_DEFAULT
+from tocsin.model.limits import (
+    BATCH_MESSAGES_MAX,
+    BLOCK_BYTES_MAX,
+    CLIENT_WAITING_BYTES_MAX,
+    STAGE_SECONDS_DEFAULT,
+    STAGE_WAITING_BYTES_MAX,
+)
 
 if TYPE_CHECKING:
     from tocsin.client.sync_line import Line
@@ -181,6 +187,8 @@ class StageBase:
                 self._check_open()
                 self._take_confirmed()
                 lane = self._state.lane(self.destination)
+                # Who fills a stage makes rows all the time, and must not stand still while a commit is synced.
+                lane.waiting_max = max(CLIENT_WAITING_BYTES_MAX, STAGE_WAITING_BYTES_MAX // len(self._state.lanes))
                 room = lane.when_room()
                 if room is None:
                     lane.add_batch(batch)

@@ -94,7 +94,8 @@ OUTBOUND_BYTES_MAX = 64 * MIB
 """What may wait for one slow connection before it is closed; deliveries stop long before, by credit."""
 
 # Credit.
-PRODUCER_WINDOW_BYTES = 4 * MIB
+PRODUCER_WINDOW_BYTES = 8 * MIB
+"""As much as one group commit takes: so two producers keep one commit full while another is synced."""
 PRODUCER_WINDOW_BYTES_MIN = 64 * KIB
 PRODUCER_WINDOWS_BYTES_MAX = 64 * MIB
 """What all producers together may have on the way; with many of them each gets less, down to the minimum."""
@@ -162,6 +163,8 @@ SPARK_DRAIN_TAKES_MAX = 64
 STAGES_PER_DESTINATION_MAX = 16_384
 STAGES_PER_COMMIT_MAX = 8_192
 """That one request commits or drops; each is 16 bytes of the record that commits them."""
+STAGE_WAITING_BYTES_MAX = 32 * MIB
+"""What may wait in a client for all stages of a session before those who fill them are held back."""
 STAGE_SECONDS_DEFAULT = 3_600.0
 STAGE_SECONDS_MAX = 7 * 24 * 3_600.0
 """How long a stage may be silent before it is dropped."""
@@ -393,6 +396,7 @@ assert SELECTOR_IN_LIST_ITEMS_MAX < SELECTOR_TOKENS_MAX
 assert SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX < SELECTOR_CHARACTERS_MAX
 assert RANGES_PER_FRAME_SENT <= RANGES_PER_FRAME_MAX
 assert CLIENT_BATCH_BYTES <= PRODUCER_WINDOW_BYTES < SEGMENT_BYTES_DEFAULT // 2
+assert CLIENT_WAITING_BYTES_MAX <= STAGE_WAITING_BYTES_MAX
 assert PRODUCER_WINDOW_BYTES_MIN <= PRODUCER_WINDOW_BYTES <= PRODUCER_WINDOWS_BYTES_MAX
 assert RANGE_BUFFER_BYTES_MIN < RANGE_BUFFER_BYTES < RANGE_BUFFER_BYTES_MAX < OUTBOUND_BYTES_MAX
 assert PROPERTIES_MAX < CLIENT_COLUMNS_MAX < BATCH_COLUMNS_MAX
