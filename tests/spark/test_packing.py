@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from tests.spark.environments import bare_environment
 
-from tocsin.spark.packing import spark_home, submit_command, zip_package
+from tocsin.spark.packing import show_package, spark_home, submit_command, zip_package
 
 IMPORT_ALL = """
 import importlib, sys, zipfile
@@ -62,6 +63,21 @@ def test_a_zip_is_made_from_a_zip(tmp_path: Path) -> None:
     done = subprocess.run([python, "-c", again], capture_output=True, text=True, timeout=60, env={})
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "second" / "tocsin.zip").read_bytes() == archive.read_bytes()
+
+
+def test_a_package_that_was_shipped_is_shown_to_other_workers(tmp_path: Path) -> None:
+    archive = zip_package(tmp_path)
+    python = bare_environment(tmp_path / "environment")
+    show = f"import sys; sys.path.insert(0, {str(archive)!r}); from tocsin.spark.packing import show_package; "
+    show += "found = {'PYTHONPATH': 'mine'}; show_package(found); print(found['PYTHONPATH'])"
+    done = subprocess.run([python, "-c", show], capture_output=True, text=True, timeout=60, env={})
+    assert done.stdout.split(os.pathsep) == ["mine", f"{archive}\n"], done.stderr
+
+
+def test_one_that_is_installed_needs_no_showing() -> None:
+    environment: dict[str, str] = {}
+    show_package(environment)
+    assert environment == {}
 
 
 def test_the_command_names_master_files_and_settings_before_the_script() -> None:
