@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tocsin.model.errors import ConfigError
 from tocsin.spark.pipelines.causes import cause_of
+
+
+class OfSpark(Exception):
+    """As PySpark raises them."""
+
+    __module__ = "pyspark.errors"
+
 
 STREAM = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure:
 Task 0 in stage 1.0 failed 1 times: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -48,11 +57,11 @@ SQLSTATE: 42703; line 1 pos 7;
             "value 'a' of the type can't be cast. SQLSTATE: 22018\nmore",
             "The value 'a' of the type can't be cast.",
         ),
-        ("", "RuntimeError without a text."),
+        ("", "OfSpark without a text."),
     ],
 )
 def test_the_cause_is_found(text: str, sentence: str) -> None:
-    assert cause_of(RuntimeError(text)) == sentence
+    assert cause_of(OfSpark(text)) == sentence
 
 
 def test_an_error_of_ours_speaks_for_itself() -> None:
@@ -60,4 +69,11 @@ def test_an_error_of_ours_speaks_for_itself() -> None:
 
 
 def test_a_cause_is_no_novel() -> None:
-    assert len(cause_of(RuntimeError("x" * 10_000))) < 600
+    assert len(cause_of(OfSpark("x" * 10_000))) < 600
+
+
+def test_an_error_of_the_users_own_has_its_place() -> None:
+    try:
+        {}["checkpoint"]
+    except KeyError as error:
+        assert re.fullmatch(r"KeyError: 'checkpoint' \(test_causes.py, line \d+\)\.", cause_of(error))

@@ -17,15 +17,7 @@ from tests.system.processes import until
 
 import tocsin
 
-OWN = """
-def pipeline(spark, options):
-    rows = spark.readStream.format("tocsin").option("url", options["url"]).option("subscribe", options["from"])
-    rows = rows.option("startingOffsets", "earliest").load()
-    loud = rows.selectExpr("upper(cast(value AS string)) AS value")
-    writer = loud.writeStream.format("tocsin").option("url", options["url"]).option("topic", options["to"])
-    writer = writer.option("checkpointLocation", options["checkpoint"])
-    return (writer if "follow" in options else writer.trigger(availableNow=True)).start()
-"""
+OWN = str(Path(__file__).parent / "jobs" / "own_pipeline.py")
 
 
 @pytest.fixture
@@ -74,12 +66,12 @@ def _one_sentence(said: str) -> str:
 
 def test_a_file_of_ones_own(spark: SparkSession, shell: Shell, tmp_path: Path) -> None:
     publish(shell.url, "prices", [b"a", b"b"])
-    publish(shell.url, "loud", [])
-    (tmp_path / "mine.py").write_text(OWN)
-    words = ("--from", "prices", "--to", "loud", "--checkpoint", str(tmp_path / "state"))
-    report = shell.json("pipeline", "run", "mine.py", *words)
+    publish(shell.url, "copy", [])
+    words = ("--from", "prices", "--to", "copy", "--checkpoint", str(tmp_path / "state"))
+    report = shell.json("pipeline", "run", OWN, *words)
     assert report["rows"] == 2
-    assert bodies(shell.url, "loud") == ["A", "B"]
+    assert sorted(bodies(shell.url, "copy")) == [b"a", b"b"]
+    assert "needs the option --to" in shell.fails(1, "pipeline", "run", OWN, "--from", "prices")
 
 
 def test_a_frame_is_shown(spark: SparkSession, shell: Shell, tmp_path: Path) -> None:
@@ -91,15 +83,14 @@ def test_a_frame_is_shown(spark: SparkSession, shell: Shell, tmp_path: Path) -> 
 @pytest.mark.timeout(240)
 def test_a_run_that_follows_is_stopped_by_a_signal(shell: Shell, tmp_path: Path) -> None:
     publish(shell.url, "prices", [b"a"])
-    publish(shell.url, "loud", [])
-    (tmp_path / "mine.py").write_text(OWN)
-    words = ("--from", "prices", "--to", "loud", "--checkpoint", "state", "--follow", "--json")
+    publish(shell.url, "copy", [])
+    words = ("--from", "prices", "--to", "copy", "--checkpoint", "state", "--follow", "--json")
     running = subprocess.Popen(
-        shell.command("pipeline", "run", "mine.py", *words, "--master", "local[1]"),
+        shell.command("pipeline", "run", OWN, *words, "--master", "local[1]"),
         env=shell.environment, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        assert _first_body(shell.url, "loud") == "A"
+        assert _first_body(shell.url, "copy") == b"a"
         running.send_signal(signal.SIGTERM)
         out, complaints = running.communicate(timeout=60)
     finally:

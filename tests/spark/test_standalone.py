@@ -89,6 +89,20 @@ def test_a_ready_pipeline_runs_on_executors_without_tocsin(
         assert Copy(connection, TARGET, tmp_path / "checkpoint").content() == expected(1_000)
 
 
+@pytest.mark.timeout(200)
+def test_a_file_of_ones_own_is_submitted(
+    spark_cluster: StandaloneCluster, server: ServerProcess, tmp_path: Path
+) -> None:
+    fill(server.url, 1_000)
+    words = ("--from", SOURCE, "--to", TARGET, "--checkpoint", str(tmp_path / "checkpoint"), "--url", server.url)
+    package, python = zip_package(tmp_path), bare_environment(tmp_path / "bare")
+    driver = spark_cluster.submit(JOBS / "own_pipeline.py", *words, py_files=[package], python=python)
+    assert driver.wait(JOB_SECONDS) == 0, driver.said()
+    assert '"rows": 1000' in driver.said()
+    with tocsin.connect(server.url) as connection:
+        assert Copy(connection, TARGET, tmp_path / "checkpoint").content() == expected(1_000)
+
+
 class Strikes:
     """Who is killed while the copy goes on; each time it has to move on before the next."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -9,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.topics import bodies, dead_messages, publish
@@ -59,6 +61,16 @@ def test_what_was_done_is_not_done_again(spark: SparkSession, options: Transform
         send(options, batch)
         run(spark, options, QUIET)
     assert bodies(options.url, options.target) == [b"a", b"b", b"c"]
+
+
+def test_the_first_run_may_begin_with_what_comes(spark: SparkSession, options: TransformOptions) -> None:
+    send(options, [{"symbol": "old"}, b"old and bad"])
+    options = replace(options, decode="json", schema=DDL, sql="SELECT symbol FROM input", start="latest")
+    run(spark, options, QUIET)
+    send(options, [{"symbol": "new"}, b"new and bad"])
+    run(spark, options, QUIET)
+    assert results(options) == [{"symbol": "new"}]
+    assert [message.body for message in dead_messages(options.url, f"topic:{options.source}")] == [b"new and bad"]
 
 
 def test_rows_without_a_value_become_json(spark: SparkSession, options: TransformOptions) -> None:
@@ -168,3 +180,16 @@ def test_a_watermark_is_a_column_and_a_delay() -> None:
 def test_what_the_sink_gets(spark: SparkSession, made: Callable[[DataFrame], DataFrame], columns: list[str]) -> None:
     df = spark.createDataFrame([("k", "v")], "key STRING, value STRING")
     assert for_sink(made(df)).columns == columns
+
+
+def test_avro_values_by_a_schema_in_a_file(spark: SparkSession, options: TransformOptions, tmp_path: Path) -> None:
+    schema = {"type": "record", "name": "Price", "fields": [{"name": "symbol", "type": "string"}]}
+    (tmp_path / "price.avsc").write_text(json.dumps(schema))
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"symbol": "X"})
+    send(options, [out.getvalue(), b"\xff"])
+    sql = "SELECT symbol, _topic FROM input"
+    run(spark, replace(options, decode="avro", schema=f"@{tmp_path / 'price.avsc'}", sql=sql), QUIET)
+    assert results(options) == [{"symbol": "X", "_topic": options.source}]
+    (dead,) = dead_messages(options.url, f"topic:{options.source}")
+    assert dead.properties["JMS_tocsin_reason"] == "The value is not Avro of the declared schema."

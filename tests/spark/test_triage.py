@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.topics import dead_messages
+from tests.system.clusters import ClusterProcesses
+from tests.system.processes import until
 
 import tocsin
 from tocsin.model.errors import ConfigError
@@ -112,3 +115,31 @@ def test_offsets_as_ranges() -> None:
     assert ranges([]) == []
     many = [(2 * number, 2 * number + 1) for number in range(5000)]
     assert [len(part) for part in parts(many)] == [4096, 904]
+
+
+def test_dead_messages_of_all_groups_of_a_cluster(spark: SparkSession, tmp_path: Path) -> None:
+    shape = ("--client-managers", "1", "--groups", "2", "--members", "1")
+    with ClusterProcesses(tmp_path / "cluster", *shape) as cluster:
+        # Names are spread over the groups by what each group has, and the directory of names by their slots.
+        origins = [f"orders{number}" for number in range(2)]
+        with tocsin.connect(cluster.url) as connection:
+            for origin in origins:
+                connection.create_destination(origin, "queue", redelivery_limit=1)
+                kill(cluster.url, origin, [f"of {origin}"], "no such part")
+                _wait_until_told(connection)
+        report = run(spark, TriageOptions(url=cluster.url), QUIET)
+        assert [group["origin"] for group in report.values["groups"]] == [f"queue:{origin}" for origin in origins]
+        resend = TriageOptions(url=cluster.url, everything=True, resend=True)
+        assert run(spark, resend, QUIET).values == {"resent": 2}
+        with tocsin.connect(cluster.url) as connection, connection.session() as session:
+            for origin in origins:
+                back = session.consumer(session.queue(origin)).receive(timeout=10)
+                assert back is not None and back.body == f"of {origin}"
+
+
+def _wait_until_told(connection: tocsin.Connection) -> None:
+    """Until the client manager knows that some group has messages: then the next name goes to the other one."""
+    until(
+        lambda: any(group["live_bytes"] for group in connection.cluster_status()["groups"]),
+        "the groups have said what they have",
+    )

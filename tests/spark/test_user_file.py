@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tocsin.model.errors import ConfigError
-from tocsin.spark.pipelines.user_file import MODULE_NAME, load_entry, load_function, read_options
+from tocsin.spark.pipelines.user_file import MODULE_NAME, default_options, load_entry, load_function, read_options
 
 
 def write(folder: Path, text: str) -> Path:
@@ -79,3 +79,11 @@ def test_a_function_by_module_or_file(tmp_path: Path) -> None:
 def test_a_function_that_is_not_there(name: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         load_function(name)
+
+
+def test_an_option_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOCSIN_URL", "tocsin://here")
+    options = default_options(["--topic", "prices"])
+    assert (options["topic"], options["url"], options.get("other")) == ("prices", "tocsin://here", None)
+    with pytest.raises(ConfigError, match="needs the option --checkpoint"):
+        options["checkpoint"]

@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from tocsin.model.errors import PipelineFailed
 from tocsin.spark.pipelines.watching import Watched, Watcher, positions, take_progress
@@ -95,7 +96,7 @@ def test_batches_between_two_looks_are_counted() -> None:
 
 
 def test_a_query_that_fails_is_told_in_a_sentence() -> None:
-    query: Any = PlayedQuery([report(0, 10)], error=RuntimeError("[STREAM_FAILED] The disk is full"))
+    query: Any = PlayedQuery([report(0, 10)], error=StreamingQueryException("[STREAM_FAILED] The disk is full"))
     with pytest.raises(PipelineFailed, match=r"^The disk is full\.$"):
         Watcher().watch(query)
 

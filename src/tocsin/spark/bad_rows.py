@@ -99,4 +99,5 @@ def with_dead(output: DataFrame, dead: DataFrame, topic: str | None = None) -> D
             raise ConfigError(f"The output needs the column {name}.")
         else:
             columns.append(f.lit(None).cast(kind).alias(name))
-    return output.select(*columns).unionByName(dead)
+    others = [name for name in output.columns if name not in ("key", "value", "headers", "topic")]
+    return output.select(*columns, *others).unionByName(dead, allowMissingColumns=True)

@@ -124,6 +124,26 @@ def _payload(column: str, prefix: bool) -> tuple[Column, Column]:
     return f.substring(value, _PREFIX_BYTES + 1, 2**31 - 1), wrong
 
 
+@overload
+def decode_avro(
+    df: DataFrame,
+    schema: str | Mapping[str, Any],
+    *,
+    column: str = ...,
+    into: str = ...,
+    bad: Literal["dead"],
+    prefix: bool = ...,
+) -> Decoded: ...
+@overload
+def decode_avro(
+    df: DataFrame,
+    schema: str | Mapping[str, Any],
+    *,
+    column: str = ...,
+    into: str = ...,
+    bad: Literal["column", "drop"] = ...,
+    prefix: bool = ...,
+) -> DataFrame: ...
 def decode_avro(
     df: DataFrame,
     schema: str | Mapping[str, Any],
@@ -154,6 +174,28 @@ def decode_avro(
     return route_bad(decoded.drop(_PARSED), bad, column)
 
 
+@overload
+def decode_protobuf(
+    df: DataFrame,
+    schema: bytes | str | PathLike[str] | type,
+    message: str | None = ...,
+    *,
+    column: str = ...,
+    into: str = ...,
+    bad: Literal["dead"],
+    prefix: bool = ...,
+) -> Decoded: ...
+@overload
+def decode_protobuf(
+    df: DataFrame,
+    schema: bytes | str | PathLike[str] | type,
+    message: str | None = ...,
+    *,
+    column: str = ...,
+    into: str = ...,
+    bad: Literal["column", "drop"] = ...,
+    prefix: bool = ...,
+) -> DataFrame: ...
 def decode_protobuf(
     df: DataFrame,
     schema: bytes | str | PathLike[str] | type,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import traceback
+from pathlib import Path
 
 from tocsin.model import errors
 
@@ -13,16 +15,19 @@ _RAISED = re.compile(
 _CLASS = re.compile(r"^\[(?P<name>[A-Z_.0-9]+)\] ")
 _QUERY = re.compile(r"^Query [^\[]*\[id = [^\]]*\] terminated with exception: ")
 _STATE = re.compile(r"\s*SQLSTATE: \w+;?")
+_OF_SPARK = ("pyspark", "py4j")
 _TEXT_MAX = 500
 
 
 def cause_of(error: BaseException) -> str:
     """The sentence to show: our own error if there is one inside, else the last thing raised in Python, else what Spark
-    says in its first line.
+    says in its first line. An error that Spark has no part in comes with its place.
     """
     if isinstance(error, errors.TocsinError):
         return str(error)
     text = str(error)
+    if not type(error).__module__.startswith(_OF_SPARK):
+        return _ended(f"{type(error).__name__}: {text}{_place(error)}")
     raised = [(found["name"], found["text"].strip()) for found in _RAISED.finditer(text)]
     for name, sentence in reversed(raised):
         if name in _OWN:
@@ -31,6 +36,12 @@ def cause_of(error: BaseException) -> str:
         name, sentence = _python(text) or raised[-1]
         return _ended(f"{name}: {sentence}")
     return _ended(_first_line(text)) if text.strip() else f"{type(error).__name__} without a text."
+
+
+def _place(error: BaseException) -> str:
+    """Where a program of the user's own went wrong."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 def _python(text: str) -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ A result with a column `value` is written as it is; any other row becomes a JSON
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from tocsin.spark.pipelines.definition import Pipeline, PipelineOptions, Progres
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from tocsin.client import Connection
 
 INPUT = "input"
 _BESIDES = ("key", "topic", "offset", "timestamp")
@@ -93,18 +96,30 @@ def _place(path: str) -> str:
 
 def _source(spark: SparkSession, options: TransformOptions) -> DataFrame:
     reader = spark.readStream.format("tocsin").options(**options.source_options())
-    reader = reader.option("subscribe", options.source).option("startingOffsets", options.start)
+    reader = reader.option("subscribe", options.source).option("startingOffsets", _starting_offsets(options))
     if options.batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", options.batch)
     return reader.load()
 
 
-def _make_target(options: TransformOptions, progress: Progress) -> None:
-    """Messages to a topic that is not retained and has no subscription would be gone at once."""
+def _starting_offsets(options: TransformOptions) -> str:
+    """The latest offsets as numbers: good and bad rows are read separately, and both must begin at the same place."""
+    if options.start != "latest":
+        return options.start
+    names = [name.strip() for name in options.source.split(",")]
+    with _connect(options) as connection:
+        return json.dumps({name: {"0": connection.offsets(f"topic:{name}").end} for name in names})
+
+
+def _connect(options: PipelineOptions) -> Connection:
     from tocsin.spark.server_options import ServerOptions
 
-    server = ServerOptions(options.url, options.user, options.password, options.tls_ca)
-    with server.connect() as connection:
+    return ServerOptions(options.url, options.user, options.password, options.tls_ca).connect()
+
+
+def _make_target(options: TransformOptions, progress: Progress) -> None:
+    """Messages to a topic that is not retained and has no subscription would be gone at once."""
+    with _connect(options) as connection:
         try:
             connection.show_destination(f"topic:{options.target}")
         except InvalidDestination:

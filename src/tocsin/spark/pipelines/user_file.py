@@ -105,9 +105,16 @@ def submit(function: Callable[[SparkSession, dict[str, str]], Any]) -> None:
     sys.stdout.write(json.dumps(report.values, default=str) + "\n")
 
 
-def default_options(words: Sequence[str]) -> dict[str, str]:
+class FileOptions(dict[str, str]):
+    """Options that the user has given; one that the pipeline wants and that is not there is named."""
+
+    def __missing__(self, name: str) -> str:
+        raise ConfigError(f"The pipeline needs the option --{name}.")
+
+
+def default_options(words: Sequence[str]) -> FileOptions:
     """What stands on the command line, and the server's URL in any case."""
-    return {"url": os.environ.get("TOCSIN_URL", URL_DEFAULT), **read_options(words)}
+    return FileOptions({"url": os.environ.get("TOCSIN_URL", URL_DEFAULT), **read_options(words)})
 
 
 def finish(result: Any, progress: Progress) -> Report:
