@@ -73,7 +73,8 @@ def test_a_cause_is_no_novel() -> None:
 
 
 def test_an_error_of_the_users_own_has_its_place() -> None:
+    options: dict[str, str] = {}
     try:
-        {}["checkpoint"]
+        options["checkpoint"]
     except KeyError as error:
         assert re.fullmatch(r"KeyError: 'checkpoint' \(test_causes.py, line \d+\)\.", cause_of(error))

@@ -39,7 +39,7 @@ PIPELINE = Pipeline("made", "Made for a test.", Options, lambda spark, options, 
 def given(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RunSettings, Options]]:
     runs: list[tuple[RunSettings, Options]] = []
     monkeypatch.setattr(
-        arguments, "run_pipeline", lambda settings, name, load, options: runs.append((settings, options))
+        arguments, "run_pipeline", lambda settings, name, load, options, reads: runs.append((settings, options))
     )
     monkeypatch.delenv("TOCSIN_URL", raising=False)
     return runs

@@ -45,7 +45,8 @@ def command_of(pipeline: Pipeline) -> Any:
     def command(**given: Any) -> None:
         settings = RunSettings(**{name: given.pop(name) for name in SHARED})
         values = {name: _plain(value) for name, value in given.items()}
-        run_pipeline(settings, pipeline.name, lambda: pipeline.run, pipeline.options(**values))
+        given_options = pipeline.options(**values)
+        run_pipeline(settings, pipeline.name, lambda: pipeline.run, given_options, pipeline.reads(given_options))
 
     return make_command(command, pipeline.name, pipeline.summary, parameters)
 

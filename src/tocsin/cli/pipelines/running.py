@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -50,7 +50,9 @@ class RunSettings:
 Run = Callable[["SparkSession", Any, "Progress"], "Report"]
 
 
-def run_pipeline(settings: RunSettings, name: str, load: Callable[[], Run], options: Any) -> None:
+def run_pipeline(
+    settings: RunSettings, name: str, load: Callable[[], Run], options: Any, reads: Sequence[str] = ()
+) -> None:
     """Runs one pipeline from its options to its report. `load` is called before Spark starts, which takes seconds."""
     from tocsin.cli.pipelines.showing import ProgressLine, show_report
 
@@ -59,12 +61,13 @@ def run_pipeline(settings: RunSettings, name: str, load: Callable[[], Run], opti
     conf = settings.spark_conf()
     stop = threading.Event()
     with ProgressLine() as line:
+        from tocsin.spark.pipelines.sizing import is_short
         from tocsin.spark.pipelines.watching import Watcher
 
         watcher = Watcher(line.show, line.note, stop)
         with _signals(stop, watcher) as claim:
             line.wait("starting Spark")
-            with _session(settings, name, conf) as spark:
+            with _session(settings, name, conf, is_short(options, reads)) as spark:
                 claim()
                 line.wait("running")
                 report = _guarded(run, spark, options, watcher)
@@ -107,7 +110,7 @@ def _guarded(run: Run, spark: SparkSession, options: Any, watcher: Watcher) -> R
 
 
 @contextmanager
-def _session(settings: RunSettings, name: str, conf: dict[str, str]) -> Iterator[SparkSession]:
+def _session(settings: RunSettings, name: str, conf: dict[str, str], quick: bool) -> Iterator[SparkSession]:
     """A session that is there already is used and left as it is. Workers elsewhere get this package as a zip."""
     from pyspark.sql import SparkSession
 
@@ -115,7 +118,7 @@ def _session(settings: RunSettings, name: str, conf: dict[str, str]) -> Iterator
     from tocsin.spark.packing import zip_package
 
     found = SparkSession.getActiveSession()
-    spark = found or _start(settings.master, {"spark.app.name": f"tocsin {name}", **conf})
+    spark = found or _start(settings.master, {"spark.app.name": f"tocsin {name}", **conf}, quick)
     try:
         with TemporaryDirectory(prefix="tocsin-") as folder:
             own = [] if settings.is_local else [str(zip_package(folder))]
@@ -130,15 +133,15 @@ def _session(settings: RunSettings, name: str, conf: dict[str, str]) -> Iterator
             spark.stop()
 
 
-def _start(master: str, conf: dict[str, Any]) -> SparkSession:
+def _start(master: str, conf: dict[str, Any], quick: bool) -> SparkSession:
     import tocsin.spark
     from tocsin.cli.pipelines.quiet import children_kept_quiet
 
     if os.environ.get("TOCSIN_TRACEBACK"):
-        return tocsin.spark.session(master, **conf)
+        return tocsin.spark.session(master, quick=quick, **conf)
     with children_kept_quiet() as kept:
         try:
-            spark = tocsin.spark.session(master, **conf)
+            spark = tocsin.spark.session(master, quick=quick, **conf)
         except TocsinError:
             raise
         except Exception as error:

@@ -2,6 +2,7 @@
 
 definition   what a pipeline is: options, progress, report
 registry     all of them by name
+sizing       whether a run is one of seconds
 watching     waits for a streaming query: rows per second, lag, a clean stop
 causes       why a query failed, in one sentence instead of a stack trace
 user_file    pipelines that users write: a file with a function `pipeline(spark, options)`

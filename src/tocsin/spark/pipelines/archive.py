@@ -240,4 +240,8 @@ def report(store: ArchiveStore, values: dict[str, Any]) -> Report:
     )
 
 
-PIPELINE = Pipeline("archive", "Topics to a folder of Parquet files, exactly once.", ArchiveOptions, run)
+def _reads(options: ArchiveOptions) -> list[str]:
+    return [f"topic:{name}" for name in options.topics]
+
+
+PIPELINE = Pipeline("archive", "Topics to a folder of Parquet files, exactly once.", ArchiveOptions, run, _reads)

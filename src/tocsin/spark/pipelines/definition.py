@@ -88,9 +88,12 @@ class Progress(Protocol):
 
 
 class Pipeline:
-    """A pipeline by name, with the type of its options and the function that runs it."""
+    """A pipeline by name, with the type of its options and the function that runs it.
 
-    __slots__ = ("name", "options", "run", "summary")
+    `reads` says which destinations a run will read, where that tells how much there is to do.
+    """
+
+    __slots__ = ("name", "options", "reads", "run", "summary")
 
     def __init__(
         self,
@@ -98,8 +101,10 @@ class Pipeline:
         summary: str,
         options: type[PipelineOptions],
         run: Callable[[SparkSession, Any, Progress], Report],
+        reads: Callable[[Any], Sequence[str]] = lambda options: (),
     ) -> None:
         self.name = name
         self.summary = summary
         self.options = options
         self.run = run
+        self.reads = reads

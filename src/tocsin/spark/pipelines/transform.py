@@ -252,6 +252,10 @@ def _to_topic(result: DataFrame, target: str) -> DataFrame:
     return result.withColumn("topic", f.lit(target))
 
 
+def _reads(options: TransformOptions) -> list[str]:
+    return [f"topic:{name.strip()}" for name in options.source.split(",")]
+
+
 PIPELINE = Pipeline(
-    "transform", "Topic to topic through SQL or a Python function, exactly once.", TransformOptions, run
+    "transform", "Topic to topic through SQL or a Python function, exactly once.", TransformOptions, run, _reads
 )

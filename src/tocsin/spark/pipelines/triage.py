@@ -176,4 +176,10 @@ def parts(offsets: Sequence[tuple[int, int]]) -> Iterable[Sequence[tuple[int, in
         yield offsets[index : index + RANGES_PER_FRAME_SENT]
 
 
-PIPELINE = Pipeline("triage", "Dead messages by reason and origin; resend of a chosen group.", TriageOptions, run)
+PIPELINE = Pipeline(
+    "triage",
+    "Dead messages by reason and origin; resend of a chosen group.",
+    TriageOptions,
+    run,
+    lambda options: (DEAD_QUEUE,),
+)
