@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ from tests.spark.tables import fill, source
 
 import tocsin
 from tocsin.model.errors import ConfigError
-from tocsin.spark.spark_session import session
+from tocsin.spark import spark_session
+from tocsin.spark.java import Java
+from tocsin.spark.spark_session import session, start_session
 
 FIRST_EXAMPLE = """
 import sys
@@ -32,6 +35,28 @@ def test_settings_that_suit_the_source(spark: Any) -> None:
     assert conf.get("spark.python.unix.domain.socket.enabled") == "true"
     assert conf.get("spark.sql.shuffle.partitions") == "2"
     assert "FileSystemBased" in conf.get("spark.sql.streaming.checkpointFileManagerClass")
+
+
+def test_there_is_one_garbage_collector_whoever_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    class Builder:
+        def getOrCreate(self) -> None:
+            """What would start Java."""
+
+    def build(master: str | None, conf: Any) -> Builder:
+        made.append(conf["spark.driver.extraJavaOptions"])
+        return Builder()
+
+    monkeypatch.setattr(spark_session, "_builder", build)
+    java = Java(Path("somewhere"), "25")
+    start_session("local[2]", {}, java, [])
+    start_session("local[2]", {}, java, ["-XX:+UseSerialGC"])
+    start_session("local[2]", {"spark.driver.extraJavaOptions": "-XX:+UseG1GC"}, java, [])
+    start_session("spark://host:7077", {}, java, ["-Da=b"])
+    assert [re.findall(r"Use\w+GC", options) for options in made] == [
+        ["UseParallelGC"], ["UseSerialGC"], ["UseG1GC"], [],
+    ]  # fmt: skip
 
 
 def test_a_session_that_is_there_is_used(spark: Any) -> None:

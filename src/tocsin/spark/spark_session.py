@@ -55,6 +55,10 @@ rootLogger.appenderRef.stderr.ref = console
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
+# Record batches are checked where they are made; Java need not check each value again.
+_ARROW_OPTIONS = ("-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false")
+# The collector that takes the least from the work itself, unless the user names one: two would not start.
+_COLLECTOR = "-XX:+UseParallelGC"
 # The program that finds out how to start Java is a Java itself, and ends at once.
 _LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -90,7 +94,9 @@ def start_session(master: str, conf: Mapping[str, str], java: Java, options: lis
         settings["spark.driver.memory"] = f"{_heap_mib()}m"
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ[CORES] = str(cores)
-        options = [*options, f"-Dlog4j2.configurationFile={_logging_file()}"]
+        options = [*options, *_ARROW_OPTIONS, f"-Dlog4j2.configurationFile={_logging_file()}"]
+        if not any("GC" in option for option in (*options, conf.get(_OPTIONS, ""))):
+            options.append(_COLLECTOR)
     settings |= conf
     settings[_OPTIONS] = " ".join([*options, conf.get(_OPTIONS, "")]).strip()
     # Workers would otherwise run whatever python3 is first on the path.
