@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Here, because with several processes nobody but them looks into the folders.
+from tests.simulation.seed_summary import pytest_terminal_summary as pytest_terminal_summary
+
 if TYPE_CHECKING:
     from tests.system.cluster_server import ClusterServer
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.simulation.conftest import TALLY
+from tests.simulation.seed_summary import TALLY
 
 from tocsin.testing.clusters.run import (
     ALL_SHAPES,
