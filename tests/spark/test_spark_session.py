@@ -80,6 +80,7 @@ def test_spark_finds_the_format_by_itself(spark: Any, server: tocsin.Server, con
     assert source(other.read, server.url, subscribe="prices").load().count() == 2
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_first_example_runs_where_no_java_is_installed(
     server: tocsin.Server, connection: tocsin.Connection, tmp_path: Path

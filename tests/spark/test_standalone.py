@@ -55,6 +55,7 @@ def fill(url: str, count: int) -> None:
         session.producer(session.topic(SOURCE)).send_many(messages)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_a_packed_environment_is_shipped(
     spark_cluster: StandaloneCluster, server: ServerProcess, tmp_path: Path
@@ -139,7 +140,6 @@ class Strikes:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.keeps_resources("Spark's session serves all tests")
 def test_topic_to_topic_exactly_once_whoever_is_killed(
     spark_cluster: StandaloneCluster, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
