@@ -46,9 +46,10 @@ cluster: $(RUN_STAMP) ## the same with a cluster of six processes, shown live
 	@if [ -t 0 ]; then set -m; $(BIN)/tocsin cluster up $(ARGS); else exec $(BIN)/tocsin cluster up $(ARGS); fi
 
 # What a chosen few tests are run for is seldom a cluster, so with ARGS the second run is left out.
-# Three processes on two cores: one has all tests of Spark, and many others wait for processes of theirs.
+# Those of Spark share one session, so they are one process. The others are three: some wait for processes of theirs.
 test: check ## all checks, then all tests but the long ones; those of JMS again, against a cluster
-	$(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(or $(ARGS),--ignore=tests/spark)
+	$(if $(ARGS),,$(BIN)/python -m pytest tests/spark)
 	$(if $(ARGS),,$(BIN)/python -m pytest --cluster tests/jms)
 
 test-long: $(DEV_STAMP) ## the tests that take minutes

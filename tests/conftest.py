@@ -31,7 +31,6 @@ settings.load_profile("repeatable")
 
 # What was told to stop gets this long to be gone, such as a thread that is past its last job.
 GRACE_SECONDS = 2.0
-SPARK, SYSTEM = Path(__file__).parent / "spark", Path(__file__).parent / "system"
 OPEN_FILES = Path("/proc/self/fd")
 
 
@@ -40,14 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cluster", action="store_true", help=about)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # Those that wait for other processes go first, so that others have work for the processors meanwhile; and each kind
-    # in one process, one after another, so that they do not wait for each other's.
-    for item in items:
-        if SYSTEM in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group(SYSTEM.name))
-    items.sort(key=lambda item: not {SPARK, SYSTEM} & set(item.path.parents))
     if config.getoption("--cluster"):
         for item in items:
             if mark := item.get_closest_marker("own_server"):

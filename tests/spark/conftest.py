@@ -17,14 +17,12 @@ HERE = Path(__file__).parent
 os.environ.setdefault("TOCSIN_SPARK_WARM", "no")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one process, because they share a session. It outlives the test that happens to be its first, and opens
-    connections to its Java when it likes, also during a test that does not use it.
+    """Spark's session outlives the test that happens to be its first, and opens connections to its Java when it likes,
+    also during a test that does not use it.
     """
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker(pytest.mark.keeps_resources("Spark's session serves all tests"))
 
 

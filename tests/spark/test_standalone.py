@@ -90,6 +90,7 @@ def test_a_ready_pipeline_runs_on_executors_without_tocsin(
         assert Copy(connection, TARGET, tmp_path / "checkpoint").content() == expected(1_000)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_a_file_of_ones_own_is_submitted(
     spark_cluster: StandaloneCluster, server: ServerProcess, tmp_path: Path
