@@ -155,8 +155,8 @@ def test_control_deliveries_without_a_reserve() -> None:
     assert broken_life(storing, "request_reserve", careless) > 5
 
 
-def test_control_a_producer_that_is_not_remembered() -> None:
-    """Recovery itself is broken: what was stored and not confirmed is sent again, and stored again."""
+def broken_recoveries(*changes: tuple[object, str, Any]) -> int:
+    """How many crashes show that recovery itself is broken; the life before each was a good server's."""
     caught = 0
 
     def watch(disk: WatchedDisk, clock: VirtualClock, history: History) -> None:
@@ -164,52 +164,34 @@ def test_control_a_producer_that_is_not_remembered() -> None:
         if disk.operations % 7:
             return
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Producers, "last_sequence", lambda self, producer_id: 0)
-            patch.setattr(Producers, "judge", lambda self, block: Verdict.NEW)
-            try:
-                verify(disk.crash(KeepAll()), clock, history)
-            except AssertionError:
-                caught += 1
-
-    life(watch, steps=16)
-    assert caught > 5
-
-
-def test_control_epochs_that_are_forgotten() -> None:
-    """What was committed and not answered is committed again."""
-    caught = 0
-
-    def watch(disk: WatchedDisk, clock: VirtualClock, history: History) -> None:
-        nonlocal caught
-        if disk.operations % 7:
-            return
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Epochs, "apply", lambda self, app, epoch, time: None)
+            for target, name, change in changes:
+                patch.setattr(target, name, change)
             try:
                 verify(disk.crash(KeepAll()), clock, history)
             except (AssertionError, IllegalState):
                 caught += 1
 
     life(watch, steps=16)
-    assert caught > 5
+    return caught
+
+
+def test_recoveries_pass_when_nothing_is_broken() -> None:
+    assert broken_recoveries() == 0
+
+
+def test_control_a_producer_that_is_not_remembered() -> None:
+    """What was stored and not confirmed is sent again, and stored again."""
+    forgotten = (Producers, "last_sequence", lambda self, producer_id: 0)
+    assert broken_recoveries(forgotten, (Producers, "judge", lambda self, block: Verdict.NEW)) > 5
+
+
+def test_control_epochs_that_are_forgotten() -> None:
+    """What was committed and not answered is committed again."""
+    assert broken_recoveries((Epochs, "apply", lambda self, app, epoch, time: None)) > 5
 
 
 def test_control_attempts_that_are_forgotten() -> None:
-    caught = 0
-
-    def watch(disk: WatchedDisk, clock: VirtualClock, history: History) -> None:
-        nonlocal caught
-        if disk.operations % 7:
-            return
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(recovery.Recovery, "_attempt", lambda self, lsn, payload: None)
-            try:
-                verify(disk.crash(KeepAll()), clock, history)
-            except AssertionError:
-                caught += 1
-
-    life(watch, steps=16)
-    assert caught > 0
+    assert broken_recoveries((recovery.Recovery, "_attempt", lambda self, lsn, payload: None)) > 0
 
 
 def test_control_a_disk_that_lies_about_syncs() -> None:

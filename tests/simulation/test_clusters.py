@@ -18,6 +18,7 @@ from tocsin.testing.clusters.run import (
     OPERATIONS_MIN,
     SHAPES,
     STAGING_SHAPES,
+    ClusterOutcome,
     run_cluster,
 )
 from tocsin.testing.clusters.tally import ClusterTally
@@ -30,6 +31,13 @@ SEEDS_OF_STAGES = 40
 SEEDS_OF_DRAINS = 12
 
 
+def run_seed(seed: int, shape: ClusterShape) -> ClusterOutcome:
+    try:
+        return run_cluster(seed, shape)
+    except Violation as violation:
+        pytest.fail(f"seed {seed}, shape {shape}: {violation}", pytrace=False)
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("piece", range(PIECES))
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -37,10 +45,7 @@ def test_every_invariant_holds(shape: ClusterShape, piece: int, record_property:
     tally = ClusterTally()
     for seed in range(piece * SEEDS_PER_PIECE, (piece + 1) * SEEDS_PER_PIECE):
         begin = time.monotonic()
-        try:
-            outcome = run_cluster(seed, shape)
-        except Violation as violation:
-            pytest.fail(f"seed {seed}, shape {shape}: {violation}", pytrace=False)
+        outcome = run_seed(seed, shape)
         tally.add(outcome, time.monotonic() - begin)
         assert outcome.simulated_seconds >= 60
         assert outcome.operations >= OPERATIONS_MIN
@@ -55,20 +60,14 @@ def test_every_invariant_holds(shape: ClusterShape, piece: int, record_property:
 @pytest.mark.parametrize("shape", STAGING_SHAPES, ids=str)
 def test_epochs_are_seen_wholly_and_once(shape: ClusterShape) -> None:
     for seed in range(SEEDS_OF_STAGES):
-        try:
-            run_cluster(seed, shape)
-        except Violation as violation:
-            pytest.fail(f"seed {seed}, shape {shape}: {violation}", pytrace=False)
+        run_seed(seed, shape)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("shape", DRAINING_SHAPES, ids=str)
 def test_drains_hold_what_they_hold(shape: ClusterShape) -> None:
     for seed in range(SEEDS_OF_DRAINS):
-        try:
-            run_cluster(seed, shape)
-        except Violation as violation:
-            pytest.fail(f"seed {seed}, shape {shape}: {violation}", pytrace=False)
+        run_seed(seed, shape)
 
 
 def test_the_same_seed_gives_the_same_events() -> None:
