@@ -32,7 +32,10 @@ PATIENCE = 10.0
 
 
 class FakeServer:
-    """One thread per connection. `confirming` off: what is published waits for `confirm_all`."""
+    """One thread per connection. `confirming` off: what is published waits for `confirm_all`.
+
+    Requests in `unanswered` are heard and left alone.
+    """
 
     def __init__(self, *, heartbeat: float = 10.0) -> None:
         self._heartbeat = heartbeat
@@ -43,6 +46,7 @@ class FakeServer:
         self._stopping = False
         self.changed = threading.Condition()
         self.confirming = True
+        self.unanswered: set[str] = set()
         self.reading = threading.Event()
         self.reading.set()
         self.hanging_up = threading.Event()
@@ -129,7 +133,8 @@ class FakeServer:
             fields = {"connection": identity, "token": b"t", "heartbeat": self._heartbeat, "server": "fake 1"}
             line.sendall(control(FrameType.WELCOME, 0, fields | {"max_message_bytes": 1 << 23, "resumed": True}))
         elif frame.type is FrameType.REQUEST:
-            line.sendall(control(FrameType.REPLY, frame.session, self._reply(frame.fields())))
+            if frame.fields()["op"] not in self.unanswered:
+                line.sendall(control(FrameType.REPLY, frame.session, self._reply(frame.fields())))
         elif frame.type is FrameType.PUBLISH:
             self._store(line, frame)
         elif frame.type is FrameType.SETTLE:
@@ -157,6 +162,8 @@ class FakeServer:
             reply |= {"last_sequence": last if self.connections > 1 else 0, "credit": 1 << 40}
         elif fields["op"] == "consumer.open":
             reply |= {"kept": fields.get("held", [])}
+        elif fields["op"] == "stage.last":
+            reply |= {"epoch": -1}
         return reply
 
     def _store(self, line: socket.socket, frame: Frame) -> None:

@@ -5,6 +5,7 @@ core                     the connection's machine. Its mechanisms: core_dialing,
 port                     what the core's objects need of a shell
 pending                  what operations wait for. In steps of it are written: operations, producing, requesting, admin,
                          draining, reading
+patience                 how long they wait
 batching, headers        messages on their way into blocks
 staging                  messages that are published all at once, given as columns
 delivered                messages on their way out of blocks

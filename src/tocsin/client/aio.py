@@ -35,6 +35,7 @@ async def connect(
     heartbeat: float | None = None,
     connect_timeout: float | None = None,
     reconnect_timeout: float | None = None,
+    answer_timeout: float | None = None,
     serializers: Serializers | None = None,
 ) -> Connection:
     """Connects to a server and logs in; see tocsin.connect."""
@@ -47,6 +48,7 @@ async def connect(
         heartbeat=heartbeat,
         connect_timeout=connect_timeout,
         reconnect_timeout=reconnect_timeout,
+        answer_timeout=answer_timeout,
         serializers=serializers,
     )
     tls = tls_context(settings.url, ssl)

@@ -17,9 +17,10 @@ from tocsin.client import operations
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.opening import connect_failure, line_failure
+from tocsin.client.patience import check_time, wait_until
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import GOODBYE_SECONDS, Settings
-from tocsin.model.errors import TimedOut, TocsinError
+from tocsin.model.errors import TocsinError
 
 T = TypeVar("T")
 LOG = logging.getLogger("tocsin.client")
@@ -106,8 +107,8 @@ class AioLine:
             pending = next(steps)
             while True:
                 try:
-                    if not await self.wait(pending, until):
-                        raise TimedOut(f"There was no answer within {timeout:g} s; what was asked may still happen.")
+                    while not await self.wait(pending, wait_until(self.core, pending, until, self._loop.time())):
+                        check_time(self.core, until, timeout, self._loop.time())
                     result = pending.get()
                 except TocsinError as error:
                     pending = steps.throw(error)

@@ -11,7 +11,7 @@ from typing import Any
 from tocsin.client.aio_line import AioLine
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.core_sessions import SessionState
-from tocsin.client.pending import Pending, Steps, finished
+from tocsin.client.pending import OpenEnded, Pending, Steps, finished
 from tocsin.model.message import Message
 
 LOG = logging.getLogger("tocsin.client")
@@ -75,7 +75,7 @@ class AioWorker:
         while self._task is not None and not self._task.done() and not self.is_current:
             if not self._session.jobs and not self._busy:
                 return
-            pending = Pending()
+            pending = OpenEnded()
             self._idle.append(pending)
             yield pending
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tocsin.client.core_settling import Settlements
 from tocsin.client.delivered import Decoded, ReceivedMessage, Run
-from tocsin.client.pending import Pending, finished
+from tocsin.client.pending import OpenEnded, Pending, finished
 from tocsin.model.destination import Destination
 from tocsin.model.errors import IllegalState, TocsinError
 from tocsin.model.limits import CONSUMER_BUFFER_BYTES
@@ -189,8 +189,11 @@ class ConsumerState:
         if self.spec.prefetch == 0 and self.granted == self.received and self.ready:
             self._grant(self.received + 1)
         if self.waiter is None or self.waiter.done:
-            self.waiter = Pending()
+            self.waiter = self.new_waiter()
         return self.waiter
+
+    def new_waiter(self) -> Pending:
+        return OpenEnded()
 
     def notify(self) -> None:
         """Something has changed for whoever waits for a message."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
+from tocsin.client.pending import Pending
 from tocsin.model.batch import Block
 from tocsin.model.errors import TocsinError
 from tocsin.model.limits import RANGE_MESSAGES
@@ -105,6 +106,10 @@ class RangeState(ConsumerState):
     def let_go(self, acknowledge: bool, count: bool = True) -> None:
         self.blocks.clear()
         self.buffered_bytes = self._taken = 0
+
+    def new_waiter(self) -> Pending:
+        """Every block of a range is there already, so the server owes it."""
+        return Pending()
 
     @property
     def has_something(self) -> bool:

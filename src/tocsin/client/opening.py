@@ -13,10 +13,11 @@ from tocsin.model.limits import HEARTBEAT_SECONDS
 
 _NO_TLS = "WRONG_VERSION_NUMBER"
 """What OpenSSL makes of an answer that is none of TLS."""
-_NUMBERS = {
+_NUMBERS: dict[str, float | None] = {
     "heartbeat": HEARTBEAT_SECONDS,
     "connect_timeout": CONNECT_SECONDS,
     "reconnect_timeout": RECONNECT_SECONDS,
+    "answer_timeout": None,
 }
 
 

@@ -14,6 +14,7 @@ from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
 from tocsin.client.core_sessions import Fields, SessionState
 from tocsin.client.delivered import ReceivedMessage
 from tocsin.client.headers import as_destination
+from tocsin.client.patience import asking
 from tocsin.client.pending import Steps
 from tocsin.model.destination import Destination, Kind, check_name
 from tocsin.model.errors import IllegalState, InvalidDestination, TocsinError
@@ -21,6 +22,8 @@ from tocsin.model.limits import PREFETCH_DEFAULT, PREFETCH_MAX, SUBSCRIPTION_NAM
 
 ACK_MODES = ("auto", "client", "dups_ok")
 STARTS = ("earliest", "latest")
+NAMED_MAX = 3
+"""So many destinations of one request an error names."""
 
 
 def request(core: Core, session: int, op: str, fields: Fields | None = None) -> Steps[Fields]:
@@ -28,8 +31,20 @@ def request(core: Core, session: int, op: str, fields: Fields | None = None) -> 
         core.check_open()
         pending = core.request(session, op, fields or {})
         core.port.flush()
-    reply: Fields = yield pending
+    with asking(_asked_of(fields or {})):
+        reply: Fields = yield pending
     return reply
+
+
+def _asked_of(fields: Fields) -> str:
+    """Whose answer a request waits for."""
+    names = [fields["destination"]] if "destination" in fields else list(fields.get("destinations", ()))
+    names += [stage["destination"] for stage in fields.get("stages", ())]
+    different = list(dict.fromkeys(map(str, names)))
+    if not different:
+        return "The server"
+    more = len(different) - NAMED_MAX
+    return ", ".join(different[:NAMED_MAX]) + (f" or one of {more} others" if more > 0 else "")
 
 
 def open_session(core: Core, ack: str, transacted: bool) -> Steps[SessionState]:

@@ -63,6 +63,12 @@ class Pending:
             callback(self)
 
 
+class OpenEnded(Pending):
+    """What need not ever come, such as a message or the end of a listener: no server is late with it."""
+
+    __slots__ = ()
+
+
 def finished(result: Any = None) -> Pending:
     pending = Pending()
     pending.finish(result)

@@ -12,9 +12,10 @@ from tocsin.client.core_consuming import ConsumerSpec
 from tocsin.client.core_reading import RangeBlock, RangeState
 from tocsin.client.core_sessions import Fields, SessionState
 from tocsin.client.headers import as_destination
+from tocsin.client.patience import asking
 from tocsin.client.pending import Steps
 from tocsin.model.destination import Destination, Kind
-from tocsin.model.errors import IllegalState, InvalidDestination
+from tocsin.model.errors import IllegalState, InvalidDestination, TimedOut, TocsinError
 from tocsin.model.limits import (
     OFFSET_MAX,
     RANGE_BUFFER_BYTES_MAX,
@@ -108,7 +109,8 @@ def open_range(session: SessionState, spec: ConsumerSpec) -> Steps[RangeState]:
         reader = RangeState(session, core.next_number(), spec)
         session.add_consumer(reader)
         core.port.flush()
-    yield reader.opened
+    with asking(spec.destination):
+        yield reader.opened
     return reader
 
 
@@ -128,7 +130,24 @@ def next_block(reader: RangeState) -> Steps[RangeBlock | None]:
             reader.count_taken()
             ready = reader.when_ready()
             core.port.flush()
-        yield ready
+        try:
+            with asking(reader.spec.destination):
+                yield ready
+        except TimedOut:
+            if reader.spec.selector is None:
+                raise
+            yield from _check_alive(reader)
+
+
+def _check_alive(reader: RangeState) -> Steps[None]:
+    """A selector may match nothing for long. A server that answers another question meanwhile is only busy."""
+    try:
+        yield from operations.request(reader.session.core, 0, "offset.range", about(reader.spec.destination))
+    except TimedOut:
+        raise
+    except TocsinError:
+        # A refusal is an answer, too; the end of the connection is noticed by who waits for the next block.
+        return
 
 
 def close_range(reader: RangeState) -> Steps[None]:

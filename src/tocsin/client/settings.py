@@ -25,13 +25,15 @@ class Settings:
     heartbeat: float = HEARTBEAT_SECONDS
     connect_timeout: float = CONNECT_SECONDS
     reconnect_timeout: float = RECONNECT_SECONDS
+    answer_timeout: float | None = None
     serializers: Serializers = field(default=NO_SERIALIZERS)
     product: str = "tocsin-python"
 
     def __post_init__(self) -> None:
-        for name in ("heartbeat", "connect_timeout", "reconnect_timeout"):
-            if not 0 < getattr(self, name) < 1e9:
-                raise ConfigError(f"{name} is a number of seconds greater than 0, not {getattr(self, name)}.")
+        for name in ("heartbeat", "connect_timeout", "reconnect_timeout", "answer_timeout"):
+            seconds = getattr(self, name)
+            if seconds is not None and not 0 < seconds < 1e9:
+                raise ConfigError(f"{name} is a number of seconds greater than 0, not {seconds}.")
         if self.client_id is not None:
             check_client_id(self.client_id)
 

@@ -19,6 +19,7 @@ from tocsin.client.core import Core
 from tocsin.client.core_publishing import Lane
 from tocsin.client.core_sessions import SessionState
 from tocsin.client.headers import as_destination
+from tocsin.client.patience import asking
 from tocsin.client.pending import Steps
 from tocsin.model.batch import (
     FLAG_GROUPS,
@@ -168,7 +169,8 @@ class StageBase:
             lane = self._lane = self._state.lane(self.destination)
             lane.users += 1
             self._port.flush()
-        yield lane.opened
+        with asking(self.destination):
+            yield lane.opened
         fields = {"destination": str(self.destination), "stage": self.id, "seconds": self._seconds}
         yield from operations.request(self._core, 0, "stage.open", fields)
 
@@ -198,7 +200,8 @@ class StageBase:
                 self._port.flush()
             if room is None:
                 return
-            yield room
+            with asking(self.destination):
+                yield room
 
     def _take_confirmed(self) -> None:
         while self._unconfirmed and self._unconfirmed[0].pending.done:
@@ -206,7 +209,8 @@ class StageBase:
 
     def _close_steps(self) -> Steps[StageReceipt]:
         while self._unconfirmed:
-            yield self._unconfirmed[0].pending
+            with asking(self.destination):
+                yield self._unconfirmed[0].pending
             self._unconfirmed.popleft().pending.get()
         self._leave()
         return StageReceipt(self.destination, self.id, self.messages, self.bytes)

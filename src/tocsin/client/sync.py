@@ -35,13 +35,16 @@ def connect(
     heartbeat: float | None = None,
     connect_timeout: float | None = None,
     reconnect_timeout: float | None = None,
+    answer_timeout: float | None = None,
     serializers: Serializers | None = None,
 ) -> Connection:
     """Connects to a server and logs in.
 
     The URL names one or several servers: tocsin://user:password@host:port,host2:port2/?client_id=me; tocsins:// or
     `ssl` mean TLS. A connection that is lost is taken up again for `reconnect_timeout` seconds, and the application
-    does not notice. Messages flow from the first consumer on; with autostart=False only from start() on.
+    does not notice. With `answer_timeout`, a server that is there and leaves a question without an answer for so many
+    seconds is a TimedOut; to wait for messages has no such limit. Messages flow from the first consumer on; with
+    autostart=False only from start() on.
     """
     settings = make_settings(
         url,
@@ -52,6 +55,7 @@ def connect(
         heartbeat=heartbeat,
         connect_timeout=connect_timeout,
         reconnect_timeout=reconnect_timeout,
+        answer_timeout=answer_timeout,
         serializers=serializers,
     )
     return Connection(settings, tls_context(settings.url, ssl))
@@ -320,6 +324,14 @@ class Connection:
             for session in list(self._sessions):
                 session._close(acknowledge, CLOSE_SECONDS)
         finally:
+            _hang_up(self._line)
+            for session in list(self._sessions):
+                session._worker.join()
+
+    def abandon(self) -> None:
+        """Hangs up at once: nothing under way is waited for, and whoever waits for it gets an error."""
+        if not self._closed:
+            self._closed = True
             _hang_up(self._line)
             for session in list(self._sessions):
                 session._worker.join()

@@ -31,9 +31,10 @@ from tocsin.client import operations
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.opening import connect_failure, line_failure
+from tocsin.client.patience import check_time, wait_until
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import GOODBYE_SECONDS, Settings
-from tocsin.model.errors import ConnectionFailed, TimedOut, TocsinError
+from tocsin.model.errors import ConnectionFailed, TocsinError
 from tocsin.model.values import Bytes
 from tocsin.runtime.spinning import Spinning
 
@@ -156,8 +157,8 @@ class Line:
             pending = next(steps)
             while True:
                 try:
-                    if not self.wait(pending, until):
-                        raise TimedOut(f"There was no answer within {timeout:g} s; what was asked may still happen.")
+                    while not self.wait(pending, wait_until(self.core, pending, until, time.monotonic())):
+                        check_time(self.core, until, timeout, time.monotonic())
                     result = pending.get()
                 except TocsinError as error:
                     pending = steps.throw(error)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.core_sessions import SessionState
-from tocsin.client.pending import Pending, Steps, finished
+from tocsin.client.pending import OpenEnded, Pending, Steps, finished
 from tocsin.client.sync_line import Line
 from tocsin.model.message import Message
 
@@ -83,7 +83,7 @@ class SessionWorker:
                     return
                 if not self._session.jobs and not self._busy:
                     return
-                pending = Pending()
+                pending = OpenEnded()
                 self._idle.append(pending)
             yield pending
 

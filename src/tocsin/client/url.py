@@ -9,7 +9,7 @@ from tocsin.model.errors import ConfigError
 
 PORT_DEFAULT = 7177
 SCHEMES = ("tocsin", "tocsins")
-_NUMBERS = ("heartbeat", "connect_timeout", "reconnect_timeout")
+_NUMBERS = ("heartbeat", "connect_timeout", "reconnect_timeout", "answer_timeout")
 _WORDS = ("client_id",)
 
 
@@ -21,7 +21,7 @@ class ServerUrl:
     password: str | None = None
     client_id: str | None = None
     numbers: dict[str, float] = field(default_factory=dict)
-    """heartbeat, connect_timeout, reconnect_timeout: those that the URL gives, in seconds."""
+    """heartbeat and the three timeouts: those that the URL gives, in seconds."""
 
     def __str__(self) -> str:
         """Without the password, so that it can be shown."""

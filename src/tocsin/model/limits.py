@@ -149,6 +149,8 @@ SPARK_OFFSETS_PER_TRIGGER = 2_000_000
 SPARK_CONNECTIONS_MAX = 8
 """Servers that one Python worker keeps a connection to."""
 SPARK_CONNECT_PAUSE_SECONDS = 0.5
+SPARK_ABORT_SECONDS = 5.0
+"""So long a failed write waits for the server to drop what was staged, which else expires."""
 SPARK_PATTERN_SECONDS = 1.0
 """So long a list of destinations that match a pattern is good."""
 SPARK_HOLD_SECONDS = 7 * 24 * 3600.0

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import OrderedDict
 
-from tocsin.client.settings import RECONNECT_SECONDS
 from tocsin.client.sync import Connection
 from tocsin.model.errors import ConnectionFailed, TocsinError
 from tocsin.model.limits import SPARK_CONNECT_PAUSE_SECONDS, SPARK_CONNECTIONS_MAX
@@ -47,7 +46,7 @@ def is_usable(connection: Connection) -> bool:
 
 
 def _connect_patiently(server: ServerOptions) -> Connection:
-    seconds = RECONNECT_SECONDS if server.reconnect_timeout is None else server.reconnect_timeout
+    seconds = server.patience
     until = time.monotonic() + seconds
     while True:
         try:
@@ -56,6 +55,14 @@ def _connect_patiently(server: ServerOptions) -> Connection:
             if time.monotonic() >= until:
                 raise ConnectionFailed(f"{server} could not be reached for {seconds:g} s. {error}") from error
         time.sleep(SPARK_CONNECT_PAUSE_SECONDS)
+
+
+def give_up_connection(server: ServerOptions) -> None:
+    """After a wait in vain: a task does not wait again for what it has under way, and the next one begins anew."""
+    with _lock:
+        found = _kept.pop((os.getpid(), server), None)
+    if found is not None:
+        found.abandon()
 
 
 def close_connections() -> None:

@@ -13,10 +13,11 @@ from pyspark.sql.types import StructType
 from tocsin.client.core_reading import RangeBlock
 from tocsin.client.sync_session import Session
 from tocsin.model.destination import parse_destination
-from tocsin.model.errors import ConnectionFailed
+from tocsin.model.errors import ConnectionFailed, TimedOut
 from tocsin.model.limits import RANGE_BUFFER_BYTES
 from tocsin.spark.arrow_blocks import record_batches
-from tocsin.spark.connections import connection_to
+from tocsin.spark.away import GO_ON
+from tocsin.spark.connections import connection_to, give_up_connection
 from tocsin.spark.partitioning import Slice
 from tocsin.spark.schema import Wanted, stored_columns, wanted_columns
 from tocsin.spark.server_options import ServerOptions
@@ -77,6 +78,8 @@ class RangeReading:
         except ConnectionFailed as error:
             raise ConnectionFailed(
                 f"{self.server} went away while {found.destination} was read from offset {found.start} to {found.end}, "
-                f"and did not come back in time: {error} A query that is started again with its checkpoint goes on "
-                "where it was; nothing is lost or repeated."
+                f"and did not come back in time: {error} {GO_ON}"
             ) from error
+        except TimedOut as error:
+            give_up_connection(self.server)
+            raise TimedOut(f"{error} {GO_ON}") from error

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tocsin.client.opening import make_settings, tls_context
+from tocsin.client.settings import RECONNECT_SECONDS
 from tocsin.client.sync import Connection
+from tocsin.client.url import parse_url
 from tocsin.model.errors import ConfigError
 from tocsin.runtime.tls import Certificate, client_context
 from tocsin.spark.option_values import OptionValues
@@ -33,6 +35,13 @@ class ServerOptions:
     connect_timeout: float | None = None
     reconnect_timeout: float | None = None
 
+    @property
+    def patience(self) -> float:
+        """So many seconds a server may be away, or leave a question without an answer."""
+        if self.reconnect_timeout is not None:
+            return self.reconnect_timeout
+        return parse_url(self.url).numbers.get("reconnect_timeout", RECONNECT_SECONDS)
+
     def connect(self) -> Connection:
         settings = make_settings(
             self.url,
@@ -42,7 +51,8 @@ class ServerOptions:
             autostart=True,
             serializers=None,
             connect_timeout=self.connect_timeout,
-            reconnect_timeout=self.reconnect_timeout,
+            reconnect_timeout=self.patience,
+            answer_timeout=self.patience,
         )
         # Workers begin with different servers of the list, so that no one of them carries all tasks.
         hosts = settings.url.hosts

@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -18,6 +19,8 @@ from pyspark.sql.types import StructType
 
 from tocsin.client.staging import StageReceipt
 from tocsin.model.errors import ConfigError, TocsinError
+from tocsin.model.limits import SPARK_ABORT_SECONDS
+from tocsin.spark.away import COMMITTED_ONCE, LOOK_FIRST, failing_clearly
 from tocsin.spark.columns_from_arrow import RowShape
 from tocsin.spark.connections import connection_to
 from tocsin.spark.sink_options import SinkOptions, application, read_sink
@@ -63,7 +66,8 @@ def commit_epoch(sink: SinkOptions, messages: Messages) -> None:
     """Makes everything visible that the tasks have staged, once."""
     epoch, receipts = _staged(messages)
     if epoch is not None and receipts:
-        connection_to(sink.server, patient=True).commit_stages(epoch.app, epoch.number, receipts)
+        with failing_clearly(COMMITTED_ONCE if epoch.repeatable else LOOK_FIRST):
+            connection_to(sink.server, patient=True).commit_stages(epoch.app, epoch.number, receipts)
 
 
 def abort_epoch(sink: SinkOptions, messages: Messages) -> None:
@@ -73,7 +77,9 @@ def abort_epoch(sink: SinkOptions, messages: Messages) -> None:
         return
     # What is left behind expires; the error that Spark reports must be the first one, not a second one from here.
     with suppress(TocsinError):
-        connection = connection_to(sink.server)
+        connection = connection_to(
+            replace(sink.server, reconnect_timeout=min(sink.server.patience, SPARK_ABORT_SECONDS))
+        )
         destinations = {receipt.destination for receipt in receipts}
         if not any(connection.last_epoch(epoch.app, [where]) >= epoch.number for where in destinations):
             connection.drop_stages(receipts)

@@ -13,13 +13,15 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from tocsin.client import Connection, Producer, Session
+from tocsin.client.patience import asking
 from tocsin.client.staging import Stage, StagedColumns, StageReceipt
 from tocsin.client.sync_producer import SyncSendHandle
 from tocsin.model.destination import DEAD_OF, Destination
-from tocsin.model.errors import ResourceExhausted, TocsinError
+from tocsin.model.errors import ResourceExhausted, TimedOut, TocsinError
 from tocsin.model.limits import PRODUCER_WINDOW_BATCHES, SINK_DESTINATIONS_MAX
+from tocsin.spark.away import SENT, UNSEEN, failing_clearly
 from tocsin.spark.columns_from_arrow import Cutter, RowShape
-from tocsin.spark.connections import connection_to
+from tocsin.spark.connections import connection_to, give_up_connection
 from tocsin.spark.frame_rows import FrameRows
 from tocsin.spark.sink_options import EXACTLY_ONCE, SinkOptions
 
@@ -57,13 +59,18 @@ def write_rows(sink: SinkOptions, shape: RowShape, epoch: Epoch, batches: Iterat
     context = TaskContext.get()
     partition = 0 if context is None else context.partitionId()
     connection = connection_to(sink.server, patient=True)
-    with connection.session() as session:
-        outlet: Outlet = _Stages(connection, session, sink.stage_seconds, epoch)
-        if sink.delivery != EXACTLY_ONCE:
-            outlet = _Producers(session)
+    staged = sink.delivery == EXACTLY_ONCE
+    with failing_clearly(UNSEEN if staged else SENT), connection.session() as session:
+        outlet: Outlet = _Producers(session, sink.server.patience)
+        if staged:
+            outlet = _Stages(connection, session, sink.stage_seconds, epoch)
         try:
             _put_all(outlet, Cutter(shape, connection.max_message_bytes), partition, batches)
             return TaskReceipts(epoch, partition, outlet.finish())
+        except TimedOut:
+            # To take back what is under way would be another wait in vain; stages expire.
+            give_up_connection(sink.server)
+            raise
         except BaseException:
             outlet.give_up()
             raise
@@ -117,8 +124,12 @@ class _Stages:
         """What can't be dropped now expires."""
         for stage in self._stages.values():
             if stage is not None:
-                with suppress(TocsinError):
+                try:
                     stage.drop()
+                except TimedOut:
+                    break
+                except TocsinError:
+                    continue
         self._close_others()
 
     def _close_others(self) -> None:
@@ -130,24 +141,31 @@ class _Stages:
 class _Producers:
     """At least once: what a task has sent is there, also when it fails later or is run again."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, seconds: float) -> None:
         self._session = session
+        self._seconds = seconds
         self._producers: dict[Destination, Producer] = {}
-        self._under_way: deque[SyncSendHandle] = deque()
+        self._under_way: deque[tuple[Destination, SyncSendHandle]] = deque()
 
     def put(self, destination: Destination, columns: StagedColumns) -> None:
         producer = self._producers.get(destination)
-        if producer is None:
-            _check_number(len(self._producers))
-            producer = self._producers[destination] = self._session.producer(destination)
-        self._under_way.append(producer.send_columns(columns))
+        with asking(destination):
+            if producer is None:
+                _check_number(len(self._producers))
+                producer = self._producers[destination] = self._session.producer(destination)
+            self._under_way.append((destination, producer.send_columns(columns)))
         while len(self._under_way) > PRODUCER_WINDOW_BATCHES:
-            self._under_way.popleft().wait()
+            self._confirm_one()
 
     def finish(self) -> tuple[StageReceipt, ...]:
         while self._under_way:
-            self._under_way.popleft().wait()
+            self._confirm_one()
         return ()
+
+    def _confirm_one(self) -> None:
+        destination, handle = self._under_way.popleft()
+        with asking(destination):
+            handle.wait(self._seconds)
 
     def give_up(self) -> None:
         self._under_way.clear()

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from tocsin.spark.away import failing_clearly
 from tocsin.spark.batch_source import server_cuts
 from tocsin.spark.connections import close_connections, connection_to
 from tocsin.spark.cores import core_count
@@ -35,15 +36,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Spark's names, and its order of calls: initialOffset for a new query; then latestOffset, partitions, and so on.
 
+    @failing_clearly()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return to_json(self._planner.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadMaxRows(self._options.max_offsets)
 
+    @failing_clearly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._planner.available_now()
 
+    @failing_clearly()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         rows = None if isinstance(limit, ReadAllAvailable) else self._options.max_offsets
         if isinstance(limit, ReadMaxRows):
@@ -54,6 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         newest = self._planner.newest()
         return None if newest is None else to_json(newest)
 
+    @failing_clearly()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options = self._options
         slices = self._planner.slices(from_json(start), from_json(end))

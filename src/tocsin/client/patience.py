@@ -1,0 +1,47 @@
+"""How long an operation waits: in all, when it was given a time, and for each single answer of the server.
+
+The second limit is the connection's `answer_timeout`. It begins anew with everything that comes, so it never ends an
+operation that goes on slowly. A server that can't be reached is not its affair: the connection looks for another one,
+and is given up after `reconnect_timeout`. What is left is a server that lives and can't answer, because nobody leads
+the group that would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tocsin.client.core import Core, Phase
+from tocsin.client.pending import OpenEnded, Pending
+from tocsin.model.errors import TimedOut
+
+_CUT_OFF = (Phase.DOWN, Phase.CONNECTING, Phase.LOGIN)
+
+
+def wait_until(core: Core, pending: Pending, until: float | None, now: float) -> float | None:
+    """Up to when this step of an operation is waited for; the operation itself has time until `until`."""
+    seconds = core.settings.answer_timeout
+    if seconds is None or isinstance(pending, OpenEnded):
+        return until
+    return now + seconds if until is None else min(until, now + seconds)
+
+
+def check_time(core: Core, until: float | None, timeout: float | None, now: float) -> None:
+    """After a wait in vain: raises TimedOut, unless it is to be waited on."""
+    seconds = core.settings.answer_timeout
+    if timeout is not None and (seconds is None or (until is not None and now >= until)):
+        raise TimedOut(f"There was no answer within {timeout:g} s; what was asked may still happen.")
+    if seconds is not None and core.phase not in _CUT_OFF:
+        raise TimedOut(
+            f"Nothing has come for {seconds:g} s: the group in charge may have no primary "
+            "(see `tocsin cluster status`)."
+        )
+
+
+@contextmanager
+def asking(where: object) -> Iterator[None]:
+    """Whoever waits in vain learns for whom."""
+    try:
+        yield
+    except TimedOut as error:
+        raise TimedOut(f"{where} does not answer. {error}") from error
