@@ -8,7 +8,7 @@ import time
 import pytest
 from tests.jms.names import Named
 from tests.jms.proxy import Proxy
-from tests.jms.waiting import PATIENCE, SILENCE, is_silent, take, take_bodies, until
+from tests.jms.waiting import PATIENCE, SILENCE, is_silent, take, take_bodies, until, until_it_waits
 
 import tocsin
 from tocsin import errors
@@ -130,17 +130,9 @@ def test_j56_close_ends_a_pending_receive(server: tocsin.Server, named: Named, w
     with tocsin.connect(server.url) as connection, connection.session() as session:
         consumer = session.consumer(session.queue(named("queue")))
         results: list[object] = []
-        waiting = threading.Event()
-
-        def wait() -> None:
-            waiting.set()
-            results.append(consumer.receive())
-
-        waiter = threading.Thread(target=wait)
+        waiter = threading.Thread(target=lambda: results.append(consumer.receive()))
         waiter.start()
-        assert waiting.wait(PATIENCE)
-        waiter.join(0.05)
-        assert waiter.is_alive()
+        until_it_waits(waiter)
 
         closes = {"consumer": consumer.close, "session": session.close, "connection": connection.close}
         closes[what]()
@@ -262,17 +254,9 @@ def test_j57_close_may_come_from_another_thread(server: tocsin.Server, named: Na
 def test_j57_a_session_is_for_one_thread_at_a_time(session: tocsin.Session, named: Named) -> None:
     """While one thread waits in a session, a receive by another thread there is IllegalState."""
     one, two = session.consumer(session.queue(named("one"))), session.consumer(session.queue(named("two")))
-    waiting = threading.Event()
-
-    def wait() -> None:
-        waiting.set()
-        one.receive()
-
-    waiter = threading.Thread(target=wait)
+    waiter = threading.Thread(target=one.receive)
     waiter.start()
-    assert waiting.wait(PATIENCE)
-    waiter.join(0.1)
-    assert waiter.is_alive()
+    until_it_waits(waiter)
 
     with pytest.raises(errors.IllegalState):
         two.receive(timeout=0.1)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from collections.abc import Callable
 
 import tocsin
+from tocsin.client.sync_line import Line
 
 PATIENCE = 15.0
 """Seconds for what must happen; only a failing test ever waits that long."""
@@ -36,6 +39,18 @@ def until(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < end, f"waited {PATIENCE} s in vain until {what}"
         time.sleep(0.005)
+
+
+def until_it_waits(thread: threading.Thread) -> None:
+    """Returns when the thread waits for the server inside a call of the client."""
+
+    def waits() -> bool:
+        frame = sys._current_frames().get(thread.ident or 0)
+        while frame is not None and frame.f_code is not Line.wait.__code__:
+            frame = frame.f_back
+        return frame is not None
+
+    until(waits, "the thread waits in the client")
 
 
 def now_ms() -> int:

@@ -22,7 +22,7 @@ from tocsin.journal.segment import (
     segment_name,
 )
 from tocsin.journal.snapshot import Section, snapshot_lsns, snapshot_name
-from tocsin.model.errors import JournalDamaged, NewerFormat
+from tocsin.model.errors import JournalDamaged, NewerFormat, StorageFull
 from tocsin.model.identity import Lsn
 from tocsin.runtime.disk import Disk
 from tocsin.testing.disk import Fault, SimulatedCrash, SimulatedDisk
@@ -52,6 +52,23 @@ def overwrite(disk: SimulatedDisk, name: str, position: int, data: bytes) -> Non
     file = disk.open(name)
     file.write(position, [data])
     file.sync()
+
+
+def test_a_first_start_needs_room_for_a_segment() -> None:
+    disk = SimulatedDisk(capacity=SEGMENT_BYTES - 1)
+    with pytest.raises(StorageFull, match="no room for the first journal segment of"):
+        Bench(disk)
+    disk.capacity = None
+    assert Bench(disk).replayed == []
+
+
+def test_a_later_start_needs_none() -> None:
+    disk, _ = filled()
+    disk.remove(RESERVE)
+    disk.capacity = 0
+    bench = Bench(disk)
+    assert len(bench.replayed) == 60
+    assert bench.journal.full
 
 
 def test_first_start() -> None:

@@ -25,7 +25,7 @@ from tocsin.testing.clusters.tally import ClusterTally
 from tocsin.testing.clusters.world import ClusterShape
 from tocsin.testing.simulation.register_checks import Violation
 
-SEEDS_PER_PIECE = 28
+SEEDS_PER_PIECE = 24
 PIECES = 12
 SEEDS_OF_STAGES = 40
 SEEDS_OF_DRAINS = 12

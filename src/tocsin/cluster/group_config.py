@@ -14,6 +14,7 @@ Packed, little-endian:
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -104,6 +105,12 @@ def unpack_ballot(unpacker: Unpacker) -> Ballot:
     return Ballot(unpacker.u64(), unpacker.u16(), unpacker.u32())
 
 
+# Every heartbeat carries a configuration, so it is read in as few steps as there are pieces of known length.
+_CONFIG_HEAD = struct.Struct("<QIHH")
+_CONFIG_TAIL = struct.Struct("<IQ")
+_REPLICA = struct.Struct("<HQ")
+
+
 def pack_config(packer: Packer, config: GroupConfig) -> None:
     packer.u64(config.version)
     packer.u32(config.epoch)
@@ -118,10 +125,15 @@ def pack_config(packer: Packer, config: GroupConfig) -> None:
 
 
 def unpack_config(unpacker: Unpacker) -> GroupConfig:
-    version, epoch, primary, copies = unpacker.u64(), unpacker.u32(), unpacker.u16(), unpacker.u16()
-    in_sync = tuple(unpack_replica(unpacker) for _ in range(unpacker.count(GROUP_MEMBERS_MAX)))
-    voters = tuple(unpack_replica(unpacker) for _ in range(unpacker.count(GROUP_VOTERS_MAX)))
-    return GroupConfig(version, epoch, primary, in_sync, voters, copies, unpacker.u32(), unpacker.u64())
+    version, epoch, primary, copies = unpacker.record(_CONFIG_HEAD)
+    in_sync = _unpack_replicas(unpacker, GROUP_MEMBERS_MAX)
+    voters = _unpack_replicas(unpacker, GROUP_VOTERS_MAX)
+    return GroupConfig(version, epoch, primary, in_sync, voters, copies, *unpacker.record(_CONFIG_TAIL))
+
+
+def _unpack_replicas(unpacker: Unpacker, most: int) -> tuple[Replica, ...]:
+    found = unpacker.view(unpacker.count(most) * _REPLICA.size)
+    return tuple(Replica(*each) for each in _REPLICA.iter_unpack(found))
 
 
 def pack_replica(packer: Packer, replica: Replica) -> None:
@@ -130,4 +142,4 @@ def pack_replica(packer: Packer, replica: Replica) -> None:
 
 
 def unpack_replica(unpacker: Unpacker) -> Replica:
-    return Replica(unpacker.u16(), unpacker.u64())
+    return Replica(*unpacker.record(_REPLICA))

@@ -17,6 +17,7 @@ Each message is a body behind one byte that names it, inside the frame of `repli
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -191,10 +192,13 @@ def _pack_heartbeat(packer: Packer, message: Heartbeat) -> None:
         packer.f64(stamp)
 
 
+_ECHO = struct.Struct("<Hd")
+
+
 def _unpack_heartbeat(unpacker: Unpacker) -> Heartbeat:
     epoch, sent, leased = unpacker.u32(), unpacker.f64(), unpacker.flag()
     commit, last, config = unpacker.u64(), unpacker.u64(), unpack_config(unpacker)
-    echoes = tuple((unpacker.u16(), unpacker.f64()) for _ in range(unpacker.count(GROUP_VOTERS_MAX)))
+    echoes = tuple(_ECHO.iter_unpack(unpacker.view(unpacker.count(GROUP_VOTERS_MAX) * _ECHO.size)))
     return Heartbeat(epoch, sent, leased, commit, last, config, echoes)
 
 

@@ -32,7 +32,7 @@ from tocsin.journal.snapshot import (
 )
 from tocsin.journal.staging import clear_staged
 from tocsin.journal.writer import ActiveSegment, JournalWriter
-from tocsin.model.errors import JournalDamaged, NewerFormat
+from tocsin.model.errors import JournalDamaged, NewerFormat, StorageFull
 from tocsin.model.identity import Lsn
 from tocsin.model.limits import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from tocsin.runtime.ports import Files, Random
@@ -188,6 +188,12 @@ class _Replay:
             )
         self._remove_leftovers()
         reserve = self._make_reserve()
+        if not reserve and not self._last_lsn:
+            # A full disk is no reason to stay away from messages that wait to be consumed. Here are none, and without
+            # a first segment not even a queue could be made.
+            raise StorageFull(
+                f"The disk has no room for the first journal segment of {self._segment_bytes:,} bytes; free some space."
+            )
         self._files.sync_directory(SEGMENT_FOLDER)
         last_lsn = Lsn(self._last_lsn)
         self._writer.resume(active, last_lsn, reserve=reserve)

@@ -11,7 +11,7 @@ from tocsin.testing.clusters.world import ClusterShape, ClusterWorld
 
 SHAPES = (
     ClusterShape(1, 0), ClusterShape(2, 1), ClusterShape(2, 3), ClusterShape(3, 0), ClusterShape(3, 2),
-    ClusterShape(4, 1),
+    ClusterShape(4, 1), ClusterShape(5, 0),
 )  # fmt: skip
 STAGING_SHAPES = (ClusterShape(2, 1, staging=True), ClusterShape(3, 0, staging=True))
 DRAINING_SHAPES = (ClusterShape(2, 1, draining=True), ClusterShape(3, 0, draining=True))
