@@ -146,6 +146,7 @@ def test_a_question_without_an_answer_ends(server: FakeServer) -> None:
 def test_a_reader_whose_blocks_stay_away_ends(server: FakeServer) -> None:
     with connect(server.url, answer_timeout=LIMIT) as connection, connection.session() as session:
         reader = session.read_range(TOPIC, 0, 10)
+        assert reader._state is not None
         server.deliver(reader._state.number, ["a", "b"])
         assert next(reader).messages == 2
         with pytest.raises(TimedOut, match="topic:prices does not answer"):

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from tocsin.client_manager import requests
+from tocsin.client_manager.access import Action
 from tocsin.client_manager.connection import ConnectionState
 from tocsin.client_manager.requests import field, number, open_consumer
-from tocsin.model.errors import InvalidDestination, InvalidSelector, ProtocolError, TocsinError
+from tocsin.model.errors import AccessDenied, InvalidDestination, InvalidSelector, ProtocolError, TocsinError
 from tocsin.model.limits import PREFETCH_MAX, SELECTOR_CHARACTERS_MAX
 from tocsin.testing.driver import Driver
 
@@ -102,3 +104,16 @@ def test_a_request_that_fails_leaves_the_connection_open(operation: str, fields:
     with pytest.raises(TocsinError):
         client.request(operation, **fields)
     assert client.request("destination.list")["more"] is False
+
+
+def test_who_may_not_consume_gets_no_paths_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    def deny(principal: str | None, action: Action, name: str) -> None:
+        if action is Action.CONSUME:
+            raise AccessDenied(f"Nobody may {action.value} {name}.")
+
+    client = Driver().connect()
+    client.request("destination.create", destination="topic:news", retained=True)
+    assert client.request("offset.files", destination="topic:news", start=0, end=1)["files"] == []
+    monkeypatch.setattr(requests, "authorize", deny)
+    with pytest.raises(AccessDenied):
+        client.request("offset.files", destination="topic:news", start=0, end=1)

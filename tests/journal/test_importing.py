@@ -14,7 +14,7 @@ from tocsin.journal.scan import Record
 from tocsin.journal.snapshot import Section
 from tocsin.journal.staging import StreamPiece
 from tocsin.journal.stream import StreamStore
-from tocsin.journal.stream_file import StreamEntry
+from tocsin.journal.stream_entry import StreamEntry
 from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn, Offset
 from tocsin.testing.disk import Fault, SimulatedCrash, SimulatedDisk

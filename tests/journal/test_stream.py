@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -10,9 +11,12 @@ from tests.journal.bench import Bench
 
 from tocsin.journal.reader import BlockReader
 from tocsin.journal.stream import StreamStore
-from tocsin.journal.stream_file import StreamEntry, stream_file_name, stream_folder
+from tocsin.journal.stream_entry import StreamEntry
+from tocsin.journal.stream_file import stream_file_name, stream_folder
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.identity import Lsn, Offset
+from tocsin.model.limits import STREAM_PARTS_MAX
+from tocsin.runtime.disk import Disk
 from tocsin.testing.disk import Fault, SimulatedCrash, SimulatedDisk
 
 STREAM = 7
@@ -267,3 +271,38 @@ def test_a_large_block_has_a_file_of_its_own(disk: SimulatedDisk) -> None:
     found = new_store(disk).find_offset(STREAM, Offset(3))
     assert found is not None
     assert BlockReader(disk).read([found[0]]) == [b"L" * 9000]
+
+
+def test_parts_are_told_only_where_others_can_open_them(store: StreamStore) -> None:
+    assert store.parts(STREAM, 0, 60) == []
+
+
+def test_parts_follow_each_other_and_are_cut_to_the_range(tmp_path: Path) -> None:
+    real = Disk(tmp_path)
+    Bench(real).close()
+    store = StreamStore(real, file_bytes=2048)
+    store.recover()
+    for number in range(20):
+        store.append(STREAM, [entry(number)])
+    parts = store.parts(STREAM, 4, 50)
+    assert len(parts) > 2 and (parts[0].first_offset, parts[-1].end_offset) == (4, 50)
+    assert all(before.end_offset == after.first_offset for before, after in pairwise(parts))
+    for part in parts:
+        assert Path(part.path).stat().st_size >= part.bytes > part.position >= 80
+    assert store.parts(STREAM, 60, 90) == [] and store.parts(9, 0, 10) == []
+    store.drop_before(STREAM, Offset(30))
+    assert store.parts(STREAM, 4, 50)[0].first_offset > 4
+
+
+def test_many_files_are_told_by_and_by(tmp_path: Path) -> None:
+    real = Disk(tmp_path)
+    Bench(real).close()
+    store = StreamStore(real, file_bytes=1)
+    store.recover()
+    total = STREAM_PARTS_MAX + 5
+    for number in range(total):
+        store.append(STREAM, [entry(number)])
+    first = store.parts(STREAM, 0, total * COUNT)
+    assert len(first) == STREAM_PARTS_MAX
+    rest = store.parts(STREAM, first[-1].end_offset, total * COUNT)
+    assert len(rest) == 5 and rest[-1].end_offset == total * COUNT

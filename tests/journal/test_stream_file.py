@@ -6,14 +6,8 @@ import pytest
 
 from tocsin.journal.record import HEADER, HEADER_BYTES
 from tocsin.journal.segment import FILE_HEADER_BYTES, Identity
-from tocsin.journal.stream_file import (
-    PREFIX_BYTES,
-    StreamEntry,
-    begin_stream_file,
-    decode_prefix,
-    open_stream_file,
-    stream_file_name,
-)
+from tocsin.journal.stream_entry import PREFIX_BYTES, StreamEntry, decode_prefix
+from tocsin.journal.stream_file import begin_stream_file, open_stream_file, stream_file_name
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.identity import Lsn, Offset
 from tocsin.testing.disk import SimulatedDisk

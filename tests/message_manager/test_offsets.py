@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.message_manager.dialogue import server, session_of, state_of
 
+from tocsin.journal.stream import StreamPart
 from tocsin.message_manager.destination import DestinationState, Options
-from tocsin.message_manager.offsets import cut
+from tocsin.message_manager.offsets import cut, files_of
 from tocsin.model.destination import parse_destination
-from tocsin.model.errors import ProtocolError
+from tocsin.model.errors import InvalidDestination, ProtocolError
+from tocsin.model.identity import Offset
 from tocsin.model.limits import CUTS_MAX
 from tocsin.testing.driver import Driver
 
@@ -101,3 +103,64 @@ def test_identity_is_kept_by_a_restart_and_changed_by_a_new_life_of_the_name() -
     after = client.request("offset.range", destination=NEWS)["identity"]
     assert after != before
     assert driver.crash().connect().request("offset.range", destination=NEWS)["identity"] == after
+
+
+class Files:
+    """One file for every ten offsets, and never more than three at once."""
+
+    journal_id = b"j" * 16
+
+    def parts(self, stream_id: int, start: int, end: int) -> list[StreamPart]:
+        cuts = [start, *range(start // 10 * 10 + 10, end, 10), end]
+        return [
+            StreamPart(f"{stream_id}/{low // 10}", Offset(low), Offset(high), 80, 1_000)
+            for low, high in pairwise(cuts[:4])
+        ]
+
+
+def stored(stream_end: int, visible_end: int = 100) -> DestinationState:
+    state = state_with([10] * 10, dropped=2)
+    state.stream_end, state.visible_end = stream_end, visible_end
+    return state
+
+
+def test_files_are_told_as_far_as_they_go() -> None:
+    found = files_of(stored(60), 35, 90, Files())
+    assert (found["journal"], found["stream"], found["more"]) == (b"j" * 16, 1, False)
+    assert [(each["path"], each["first"], each["end"]) for each in found["files"]] == [
+        ("1/3", 35, 40),
+        ("1/4", 40, 50),
+        ("1/5", 50, 60),
+    ]
+    assert found["files"][0]["position"] == 80 and found["files"][0]["bytes"] == 1_000
+
+
+def test_who_gets_not_all_files_at_once_is_told_that_there_are_more() -> None:
+    found = files_of(stored(100), 20, 100, Files())
+    assert found["files"][-1]["end"] == 50 and found["more"]
+
+
+def test_only_what_may_be_seen_is_told() -> None:
+    assert files_of(stored(60, visible_end=42), 35, 90, Files())["files"][-1]["end"] == 42
+
+
+@pytest.mark.parametrize(("start", "end"), [(19, 60), (60, 90), (40, 40)])
+def test_nothing_is_told_of_what_is_gone_or_not_in_files_yet(start: int, end: int) -> None:
+    assert files_of(stored(60), start, end, Files()) == {"files": [], "more": False}
+
+
+def test_nothing_is_told_of_others_than_retained_topics_or_without_files() -> None:
+    state = stored(60)
+    assert files_of(state, 20, 60, None)["files"] == []
+    state.options = Options()
+    assert files_of(state, 20, 60, Files())["files"] == []
+
+
+def test_a_client_asks_for_files_of_a_server_that_has_none() -> None:
+    driver = server()
+    retained(driver)
+    session_of(driver).producer(NEWS).send(*"abc")
+    client = driver.connect()
+    assert client.request("offset.files", destination=NEWS, start=0, end=3)["files"] == []
+    with pytest.raises(InvalidDestination):
+        client.request("offset.files", destination="topic:nothing", start=0, end=3)

@@ -14,7 +14,6 @@ from tocsin.message_manager.records import (
     read_ranges,
     read_reserve,
     read_stored,
-    stored_block,
     write_due,
     write_map,
     write_move,
@@ -23,6 +22,7 @@ from tocsin.message_manager.records import (
     write_reserve,
 )  # fmt: skip
 from tocsin.model.errors import JournalDamaged
+from tocsin.model.stored_block import stored_block
 from tocsin.model.values import Bytes
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tocsin.journal.snapshot import Section
 from tocsin.journal.staging import StreamPiece
-from tocsin.journal.stream_file import StreamEntry
+from tocsin.journal.stream_entry import StreamEntry
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.identity import Lsn, Offset
 from tocsin.replication.journal_snapshot import group_section

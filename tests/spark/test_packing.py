@@ -44,7 +44,8 @@ def test_the_zip_has_the_client_and_the_source_but_no_server(tmp_path: Path) -> 
     for name in ("tocsin/client/sync.py", "tocsin/spark/data_source.py", "pyspark_tocsin/__init__.py"):
         assert name in names
     parts = {name.split("/")[1] for name in names if name.startswith("tocsin/") and name.count("/") > 1}
-    assert parts == {"model", "wire", "client", "spark", "runtime"}
+    assert parts == {"model", "wire", "client", "spark", "runtime", "journal"}
+    assert "tocsin/journal/journal.py" not in names
     assert not [name for name in names if "__pycache__" in name or not name.endswith(".py")]
 
 

@@ -27,6 +27,7 @@ def test_defaults() -> None:
     assert batch.names == ("prices",) and batch.pattern is None
     assert (batch.fail_on_data_loss, batch.include_headers, batch.pushdown, batch.filter) == (True, False, False, None)
     assert (batch.group_id, batch.hold, stream.max_offsets) == (None, None, 2_000_000)
+    assert batch.local is None and read(localFiles="never").local is False
 
 
 def test_names_have_no_case_and_lists_have_commas() -> None:
@@ -67,6 +68,8 @@ def test_names_have_no_case_and_lists_have_commas() -> None:
         ({"maxTriggerDelay": "soon"}, "a duration such as"),
         ({"holdSeconds": "-1"}, "greater than 0"),
         ({"prefetchBytes": "1"}, "whole number from"),
+        ({"localFiles": "always"}, "option localFiles is auto or never"),
+        ({"localFile": "auto"}, "did you mean 'localFiles'"),
         ({"prefetchBytes": "99999999999"}, "whole number up to"),
         ({"tlsKey": "key.pem"}, "needs tlsCertificate"),
     ],

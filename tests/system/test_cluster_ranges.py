@@ -43,7 +43,7 @@ def test_a_range_is_read_once_and_whole_while_nodes_die(tmp_path: Path) -> None:
             fill(connection, topic)
             before = connection.offsets(topic)
             found: list[int] = []
-            for turn, block in enumerate(session.read_range(topic, 0, MESSAGES, prefetch_bytes=PREFETCH)):
+            for turn, block in enumerate(session.read_range(topic, 0, MESSAGES, prefetch_bytes=PREFETCH, local=False)):
                 found += numbers(block)
                 if turn == 2:
                     kill_primary(cluster)

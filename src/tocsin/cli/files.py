@@ -87,3 +87,6 @@ class ReadOnlyFiles:
 
     def free_bytes(self) -> int:
         _refuse()
+
+    def real_path(self, name: str) -> str:
+        return str(self._root / name)

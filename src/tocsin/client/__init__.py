@@ -9,6 +9,7 @@ patience                 how long they wait
 batching, headers        messages on their way into blocks
 staging                  messages that are published all at once, given as columns
 delivered                messages on their way out of blocks
+local_files              ranges out of the server's own files
 sync, sync_*             the shell for threads: line (socket, I/O thread), worker, session, producer, consumer,
                          reader
 aio, aio_*               the same for asyncio

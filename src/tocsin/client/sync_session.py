@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from tocsin.client import operations, reading
 from tocsin.client.core_sessions import SessionState
 from tocsin.client.headers import as_destination
+from tocsin.client.local_files import ask_steps, is_worth_it, on_this_host
 from tocsin.client.pending import Steps
 from tocsin.client.producing import SendOptions, make_defaults
 from tocsin.client.requesting import Requester
@@ -191,15 +192,23 @@ class Session:
         prefetch_bytes: int = RANGE_BUFFER_BYTES,
         skip_removed: bool = False,
         drain: tuple[str, int] | None = None,
+        local: bool | None = None,
     ) -> RangeReader:
         """Reads messages of a retained topic by their offsets, from start up to end: whole blocks, none decoded.
 
         `columns` names what is wanted of them (such as "body", "key", "timestamp", "property:NAME"; all when absent); a
         block may have more. Retention that has removed a part of the range is an error, unless `skip_removed`. Of a
         queue the messages that are still there are shown, and not taken; `drain` reads the take of a drain.
+
+        On the server's host large ranges are read out of its files, if this process may open them: nothing is sent, and
+        blocks are windows into the files. local=False never does that, local=True tries it for every range.
         """
         spec = reading.range_spec(topic, start, end, columns, selector, prefetch_bytes, skip_removed, drain)
-        return RangeReader(self, self._line.run(reading.open_range(self._state, spec)))
+        self._state.check_open()
+        stored = None
+        if is_worth_it(spec, local, on_this_host(self._line._socket)):
+            stored = self._line.run(ask_steps(self._line.core, spec, start))
+        return RangeReader(self, spec, stored)
 
     def browser(self, queue: Destination, selector: str | None = None) -> Browser:
         """Shows what is in a queue without taking it."""
@@ -210,8 +219,7 @@ class Session:
         self, queue: Destination | str, *, selector: str | None = None, prefetch_bytes: int = RANGE_BUFFER_BYTES
     ) -> RangeReader:
         """The same as whole blocks, none decoded."""
-        spec = reading.browse_spec(queue, selector, prefetch_bytes)
-        return RangeReader(self, self._line.run(reading.open_range(self._state, spec)))
+        return RangeReader(self, reading.browse_spec(queue, selector, prefetch_bytes))
 
     def unsubscribe(self, name: str, *, durable: bool = True) -> None:
         """Deletes a subscription; refused while it has a consumer or unacknowledged messages."""

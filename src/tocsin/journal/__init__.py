@@ -27,6 +27,8 @@ recovery         opens a journal
 snapshot         state snapshots, two generations
 stream           retained topics: append, search, drop
 stream_file      one file of a retained topic
+stream_entry     one block in it
+stream_view      the same file as others on the host read it
 stream_index     where its entries are; the side index file
 inspect          list, check and dump any journal
 """

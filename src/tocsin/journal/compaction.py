@@ -43,7 +43,7 @@ from tocsin.journal.segment import (
 )
 from tocsin.journal.segment_index import LIVE, SegmentIndex
 from tocsin.journal.stream import StreamStore
-from tocsin.journal.stream_file import StreamEntry
+from tocsin.journal.stream_entry import StreamEntry
 from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn
 from tocsin.runtime.ports import File, Files

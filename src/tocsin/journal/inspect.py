@@ -26,7 +26,8 @@ from tocsin.journal.segment import (
 )
 from tocsin.journal.segment_index import decode_index
 from tocsin.journal.snapshot import BadSnapshot, read_snapshot, snapshot_lsns, snapshot_name
-from tocsin.journal.stream_file import PREFIX_BYTES, decode_prefix, stream_file_name, stream_folder
+from tocsin.journal.stream_entry import PREFIX_BYTES, decode_prefix
+from tocsin.journal.stream_file import stream_file_name, stream_folder
 from tocsin.journal.walk import BadPlace, FileEnd, Readable, walk
 from tocsin.model.errors import NewerFormat, StorageFailed
 from tocsin.model.identity import Lsn, Offset

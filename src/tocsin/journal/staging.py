@@ -22,15 +22,8 @@ from tocsin.journal.segment import (
     segment_name,
 )
 from tocsin.journal.snapshot import SNAPSHOT_FOLDER
-from tocsin.journal.stream_file import (
-    ENTRY,
-    PREFIX_BYTES,
-    StreamEntry,
-    encode_prefix,
-    stream_file_name,
-    stream_folder,
-    stream_index_name,
-)
+from tocsin.journal.stream_entry import ENTRY, PREFIX_BYTES, StreamEntry, encode_prefix
+from tocsin.journal.stream_file import stream_file_name, stream_folder, stream_index_name
 from tocsin.journal.stream_index import StreamIndex, encode_stream_index
 from tocsin.model.errors import JournalDamaged
 from tocsin.runtime.ports import Buffer, Files

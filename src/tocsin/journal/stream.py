@@ -15,9 +15,8 @@ from tocsin.journal.jobs import Location
 from tocsin.journal.meta import read_meta
 from tocsin.journal.record import HEADER_BYTES, record_bytes
 from tocsin.journal.segment import STREAM_FOLDER, TEMPORARY, Identity, numbered
+from tocsin.journal.stream_entry import PREFIX_BYTES, StreamEntry
 from tocsin.journal.stream_file import (
-    PREFIX_BYTES,
-    StreamEntry,
     StreamFile,
     begin_stream_file,
     open_stream_file,
@@ -27,7 +26,7 @@ from tocsin.journal.stream_file import (
 )
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.identity import Offset
-from tocsin.model.limits import COMMIT_BYTES_MAX, SEGMENT_BYTES_DEFAULT
+from tocsin.model.limits import COMMIT_BYTES_MAX, SEGMENT_BYTES_DEFAULT, STREAM_PARTS_MAX
 from tocsin.runtime.ports import Files
 
 
@@ -40,6 +39,18 @@ class FileRange(NamedTuple):
     bytes: int
     first_time_ms: int
     last_time_ms: int
+
+
+class StreamPart(NamedTuple):
+    """A part of a stream in one file that other processes of this host can find."""
+
+    path: str
+    first_offset: Offset
+    end_offset: Offset
+    position: int
+    """Where the record with the first offset begins."""
+    bytes: int
+    """Up to here the file is whole, and will never change."""
 
 
 class StreamStore:
@@ -123,6 +134,29 @@ class StreamStore:
     def files_of(self, stream_id: int) -> list[FileRange]:
         """The files of a stream, oldest first."""
         return [_range(file) for file in self._streams.get(stream_id, ())]
+
+    @property
+    def journal_id(self) -> bytes:
+        assert self._identity is not None, "recover comes first"
+        return self._identity.journal_id
+
+    def parts(self, stream_id: int, start: int, end: int) -> list[StreamPart]:
+        """The files that hold the offsets from `start` up to `end`, which must have been reported as appended; not
+        necessarily all of them. None where nobody else could find them.
+        """
+        found: list[StreamPart] = []
+        for file in self._from(stream_id, start):
+            index = file.index
+            place = index.holding(start)
+            if place == index.entries:
+                continue
+            first, last = max(start, index.firsts[place]), min(end, index.end_offset())
+            path = self._files.real_path(file.name)
+            if first >= last or path is None or len(found) == STREAM_PARTS_MAX:
+                break
+            found.append(StreamPart(path, Offset(first), Offset(last), index.positions[place], index.end))
+            start = last
+        return found
 
     # Changing.
 

@@ -1,14 +1,7 @@
 """One file of a retained topic: `streams/<stream id>/<first offset, 20 digits>.seg`.
 
 It has the file header of `segment`, with the stream's end offset when the file was begun as `last`, then
-records as in `record`: the LSN field holds the entry's first offset, the kind is 1, and the payload begins
-with
-
-     0  u64  journal lsn    of the record the block was moved from
-     8  i64  append time    milliseconds since 1970
-    16  u32  count          messages in the block
-    20  4 x  zero
-    24  the block
+records as in `record`, whose payloads are as in `stream_entry`.
 
 Each append is a commit, closed by a barrier and synced, and then proven by a second commit that is only a
 barrier: once an append is reported the journal may drop its own copy, so later damage must never pass for a
@@ -17,9 +10,7 @@ torn tail.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tocsin.journal import recovery_table as table
 from tocsin.journal.atomic_file import replace_file
@@ -36,26 +27,11 @@ from tocsin.journal.segment import (
     Identity,
     decode_header,
 )
+from tocsin.journal.stream_entry import ENTRY, PREFIX_BYTES, StreamEntry, decode_prefix, encode_prefix
 from tocsin.journal.stream_index import StreamIndex, decode_stream_index, encode_stream_index
 from tocsin.journal.tail import find_proof, header_torn, looks_torn
 from tocsin.model.errors import JournalDamaged, NewerFormat
-from tocsin.model.identity import Lsn, Offset
-from tocsin.runtime.ports import Buffer, File, Files
-
-ENTRY = 1
-_PREFIX = struct.Struct("<QqI4x")
-PREFIX_BYTES = _PREFIX.size
-
-
-@dataclass(frozen=True, slots=True)
-class StreamEntry:
-    """One block of a retained topic."""
-
-    first_offset: Offset
-    count: int
-    append_time_ms: int
-    lsn: Lsn
-    block: Buffer
+from tocsin.runtime.ports import File, Files
 
 
 def stream_folder(stream_id: int) -> str:
@@ -68,16 +44,6 @@ def stream_file_name(stream_id: int, first_offset: int) -> str:
 
 def stream_index_name(stream_id: int, first_offset: int) -> str:
     return f"{stream_folder(stream_id)}/{first_offset:020d}.idx"
-
-
-def encode_prefix(entry: StreamEntry) -> bytes:
-    return _PREFIX.pack(entry.lsn, entry.append_time_ms, entry.count)
-
-
-def decode_prefix(payload: Buffer) -> tuple[int, int, int]:
-    """(journal lsn, append time, count) of an entry."""
-    lsn, time_ms, count = _PREFIX.unpack_from(payload)
-    return lsn, time_ms, count
 
 
 class StreamFile:

@@ -35,7 +35,7 @@ drain_requests  requests about drains
 request_fields  fields of requests, checked
 holds           what retention must not drop, because somebody still wants to read it
 holding         holds are set, moved and released, and end by themselves
-offsets         which offsets a destination has, and where a range of them may be cut
+offsets         which offsets a destination has, where a range of them may be cut, and in which files it is
 administration  create, delete, purge, list, show, offsets, holds
 ledger          journal records, answers that wait for the disk, blocks
 cache           recently stored blocks; the others are read from the journal

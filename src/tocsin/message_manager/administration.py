@@ -10,7 +10,7 @@ from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.drain_requests import DRAIN_OPERATIONS, DrainRequests, show_drains
 from tocsin.message_manager.holding import describe_holds, release_hold, set_hold
 from tocsin.message_manager.ledger import DropStream, Ledger
-from tocsin.message_manager.offsets import cut, offset_range
+from tocsin.message_manager.offsets import cut, files_of, offset_range
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.request_fields import number as _number
 from tocsin.message_manager.request_fields import text as _text
@@ -35,7 +35,7 @@ Result = tuple[Fields, int]
 
 _ABOUT_ONE = DRAIN_OPERATIONS | {
     "destination.delete", "destination.purge", "destination.show", "offset.range", "offset.at", "offset.cuts",
-    "hold.set", "hold.release",
+    "offset.files", "hold.set", "hold.release",
 }  # fmt: skip
 
 
@@ -67,6 +67,7 @@ class Administration:
             "offset.range": self._offset_range,
             "offset.at": self._offset_at,
             "offset.cuts": self._offset_cuts,
+            "offset.files": self._offset_files,
             "hold.set": self._set_hold,
             "hold.release": self._release_hold,
             "dead.resend": self._resend,
@@ -226,6 +227,11 @@ class Administration:
         state = self._state(fields)
         start, end = _number(fields, "start", 0), _number(fields, "end", state.visible_end)
         return {"cuts": cut(state, start, end, _number(fields, "parts", 1))}, 0
+
+    def _offset_files(self, fields: Fields) -> Result:
+        state = self._state(fields)
+        start, end = _number(fields, "start", 0), _number(fields, "end", state.visible_end)
+        return files_of(state, start, end, self._ledger.stream_files), 0
 
     def _set_hold(self, fields: Fields) -> Result:
         state, offset, seconds = self._state(fields), _number(fields, "offset", 0), _number(fields, "seconds", 0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tocsin.cluster.commands import Reply, Stored
+from tocsin.journal.stream import StreamPart
 from tocsin.message_manager.cache import BlockCache
 from tocsin.message_manager.records import RecordKind
 from tocsin.model.batch import Block
@@ -46,6 +47,15 @@ class Records(Protocol):
     def release(self, lsn: Lsn) -> None: ...
 
 
+class StreamFiles(Protocol):
+    """Where retained topics' own files are, for readers on the same host."""
+
+    @property
+    def journal_id(self) -> bytes: ...
+
+    def parts(self, stream_id: int, start: int, end: int) -> Sequence[StreamPart]: ...
+
+
 @dataclass(slots=True)
 class ReadBlocks:
     """Effect: blocks are wanted from disk. `first_offsets` names those of retained topics that may have moved."""
@@ -67,6 +77,7 @@ class Ledger:
     __slots__ = (
         "_copies", "_doubtful", "_dropping", "_waiting", "cache", "committed", "delivered_bytes", "drops", "journal",
         "now", "now_ms", "out", "possible_copies", "range_read_bytes", "read_ahead_bytes", "reads", "spared",
+        "stream_files",
     )  # fmt: skip
 
     def __init__(self, journal: Records, cache_bytes: int) -> None:
@@ -84,6 +95,8 @@ class Ledger:
         self.out: list[tuple[str, Reply]] = []
         self.reads: list[ReadBlocks] = []
         self.drops: list[DropStream] = []
+        # Set by a host whose files others can open.
+        self.stream_files: StreamFiles | None = None
         # Reading more ahead than the cache can hold would throw out what was asked for.
         self.read_ahead_bytes = min(READ_AHEAD_BYTES, cache_bytes // 4)
         # Two readers of ranges have several such pieces each in the cache.

@@ -39,7 +39,6 @@ from tocsin.message_manager.draining import resume_drains
 from tocsin.message_manager.drains import NotYet
 from tocsin.message_manager.leaving import Leave, Leaving
 from tocsin.message_manager.ledger import DropStream, Ledger, ReadBlocks, Records
-from tocsin.message_manager.records import stored_block
 from tocsin.message_manager.refusing import refusal
 from tocsin.message_manager.removals import origin_of, process_removals
 from tocsin.message_manager.services import Services
@@ -57,6 +56,7 @@ from tocsin.model.limits import (
     ROWS_PER_STEP,
     SESSION_GRACE_SECONDS,
 )
+from tocsin.model.stored_block import stored_block
 from tocsin.model.values import Bytes
 
 _STEPS_PER_RUN = 2

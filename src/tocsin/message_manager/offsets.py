@@ -6,6 +6,7 @@ from bisect import bisect_right
 from typing import Any
 
 from tocsin.message_manager.destination import DestinationState
+from tocsin.message_manager.ledger import StreamFiles
 from tocsin.model.errors import ProtocolError
 from tocsin.model.limits import CUTS_MAX
 
@@ -16,6 +17,32 @@ def offset_range(state: DestinationState) -> dict[str, Any]:
         "first": first, "end": end, "identity": state.identity, "retained": state.options.retained,
         "earliest": first, "latest": end,
     }  # fmt: skip
+
+
+def files_of(state: DestinationState, start: int, end: int, files: StreamFiles | None) -> dict[str, Any]:
+    """The files in which a retained topic has a range, from its start as far as they go.
+
+    None where a part is gone, since to tell that is up to whoever reads the range in the ordinary way.
+    """
+    end = min(end, state.stream_end, state.visible_end)
+    if files is None or not state.options.retained or not state.log.first_offset <= start < end:
+        return {"files": [], "more": False}
+    parts = files.parts(state.id, start, end)
+    return {
+        "journal": files.journal_id,
+        "stream": state.id,
+        "files": [
+            {
+                "path": part.path,
+                "first": part.first_offset,
+                "end": part.end_offset,
+                "position": part.position,
+                "bytes": part.bytes,
+            }
+            for part in parts
+        ],
+        "more": bool(parts) and parts[-1].end_offset < end,
+    }
 
 
 def cut(state: DestinationState, start: int, end: int, parts: int) -> list[int]:

@@ -23,13 +23,8 @@
     DRAIN_FINISH   map          takes of a drain are finished: their messages are acknowledged
     DRAIN_RELEASE  map          a take of a drain goes back to the queue
 
-    stored block
-        0   4  destination
-        4   4  block at      position of the block in the record
-        8   8  first offset  while it has none: DELAYED (all bits set), or STAGED (all but the lowest)
-       16   8  append time   ms since 1970
+    stored block    as in tocsin.model.stored_block; before the block
        24   .  MOVE: the source as ranges. PUBLISH of a delayed or staged batch: views that leave it out, u32 each
-        .   .  block
 
     ranges
         0   4  destination
@@ -58,13 +53,13 @@ from typing import Any
 
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.ranges import Range
+from tocsin.model.stored_block import STORED
 from tocsin.model.values import Bytes, decode_map, encode_value
 
 DELAYED = (1 << 64) - 1
 STAGED = (1 << 64) - 2
 _RANGES_MAX = 4096
 """Of one record: a consumer that settles with gaps must not write one of many megabytes."""
-_STORED = struct.Struct("<IIQq")
 _RANGES = struct.Struct("<III")
 _DUE = struct.Struct("<IIQQq")
 _RESERVE = struct.Struct("<IIQ")
@@ -116,9 +111,9 @@ def write_publish(
     destination: int, first_offset: int, append_time: int, block: Bytes, left_out: Sequence[int] = ()
 ) -> list[Bytes]:
     if not left_out:
-        return [_STORED.pack(destination, _STORED.size, first_offset, append_time), block]
+        return [STORED.pack(destination, STORED.size, first_offset, append_time), block]
     views = struct.pack(f"<{len(left_out)}I", *left_out)
-    return [_STORED.pack(destination, _STORED.size + len(views), first_offset, append_time), views, block]
+    return [STORED.pack(destination, STORED.size + len(views), first_offset, append_time), views, block]
 
 
 def read_left_out(stored: StoredBlock) -> tuple[int, ...]:
@@ -131,19 +126,14 @@ def write_move(
     destination: int, first_offset: int, append_time: int, source: RangesRecord, block: Bytes
 ) -> list[Bytes]:
     ranges = write_ranges(source.destination, source.view, source.ranges)[0]
-    return [_STORED.pack(destination, _STORED.size + len(ranges), first_offset, append_time), ranges, block]
+    return [STORED.pack(destination, STORED.size + len(ranges), first_offset, append_time), ranges, block]
 
 
 def read_stored(payload: Bytes) -> StoredBlock:
-    destination, block_at, first_offset, append_time = _unpack(_STORED, payload)
-    if not _STORED.size <= block_at <= len(payload):
+    destination, block_at, first_offset, append_time = _unpack(STORED, payload)
+    if not STORED.size <= block_at <= len(payload):
         raise JournalDamaged(f"A stored batch begins at {block_at}, outside its record of {len(payload)} bytes.")
-    return StoredBlock(destination, first_offset, append_time, payload[_STORED.size : block_at], payload[block_at:])
-
-
-def stored_block(payload: Bytes) -> Bytes:
-    """Just the block of a PUBLISH or MOVE record."""
-    return payload[int.from_bytes(payload[4:8], "little") :]
+    return StoredBlock(destination, first_offset, append_time, payload[STORED.size : block_at], payload[block_at:])
 
 
 def ranges_per_record(payload_limit: int) -> int:

@@ -8,6 +8,7 @@ values        JMS value types and their self-describing byte form
 conversion    the JMS conversion tables
 ranges        sorted, disjoint ranges of numbers: acknowledgements and reserves
 batch         the columnar block: the unit of work between two clients
+stored_block  where it is in a record of a journal or of a topic's file
 columns       between Python values and the columns of a block
 dead_notes    what a dead message says about itself
 editing       slicing blocks and adding columns to them

@@ -109,6 +109,10 @@ RANGE_BUFFER_BYTES_MAX = 48 * MIB
 """What a reader of a range may have been sent and not looked at."""
 RANGE_MESSAGES = 1 << 40
 """A reader of a range holds nothing by the message: its credit is in bytes."""
+LOCAL_MESSAGES_MIN = 10_000
+"""Ranges of fewer messages come over the connection before their files would be found."""
+STREAM_PARTS_MAX = 64
+"""Files that a reader on the server's host is told of at once; then it asks for more."""
 
 # Destinations.
 DESTINATIONS_MAX = 100_000

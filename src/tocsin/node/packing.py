@@ -17,7 +17,7 @@ from tocsin.journal.journal import Journal
 from tocsin.journal.reader import BlockReader, StaleLocation
 from tocsin.journal.snapshot import Section, snapshot_lsns, stream_sections
 from tocsin.journal.stream import StreamStore
-from tocsin.journal.stream_file import PREFIX_BYTES, StreamEntry, decode_prefix
+from tocsin.journal.stream_entry import PREFIX_BYTES, StreamEntry, decode_prefix
 from tocsin.message_manager.snapshots import needed_blocks
 from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn, Offset

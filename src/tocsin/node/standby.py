@@ -58,6 +58,7 @@ class Standby:
                 manager.ledger.drop_stream(DropStream(stream, None), 0)
         manager.directory.dead_messages(manager.ledger)
         manager.resume()
+        manager.ledger.stream_files = streams
         return manager
 
 

@@ -71,6 +71,7 @@ class Storage:
         manager.directory.dead_messages(manager.ledger)
         recovery.drop_temporary(manager.ledger)
         manager.resume()
+        manager.ledger.stream_files = self.streams
         self.manager = manager
         return manager
 

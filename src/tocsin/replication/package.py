@@ -39,7 +39,7 @@ from enum import IntEnum
 from zlib import crc32
 
 from tocsin.journal.snapshot import Section
-from tocsin.journal.stream_file import StreamEntry
+from tocsin.journal.stream_entry import StreamEntry
 from tocsin.model.limits import SNAPSHOT_CHUNK_BYTES
 from tocsin.replication.catch_up import whole_digest
 from tocsin.replication.data_pool import digest_of

@@ -9,7 +9,7 @@ from zlib import crc32
 from tocsin.journal.scan import Record
 from tocsin.journal.snapshot import Section
 from tocsin.journal.staging import StreamPiece
-from tocsin.journal.stream_file import StreamEntry
+from tocsin.journal.stream_entry import StreamEntry
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import RECORD_BYTES_MAX

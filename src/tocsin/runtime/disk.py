@@ -198,6 +198,9 @@ class Disk:
             numbers = os.statvfs(self._root)
             return numbers.f_bavail * numbers.f_frsize
 
+    def real_path(self, name: str) -> str:
+        return self._path(name)
+
 
 class DirectoryLock:
     """Keeps other servers out of a data directory until it is released or the process is gone."""

@@ -79,6 +79,9 @@ class Files(Protocol):
     def free_bytes(self) -> int:
         """Room that is left for new data."""
 
+    def real_path(self, name: str) -> str | None:
+        """Where other processes of this host find a file; None when it exists for this one alone."""
+
 
 class Clock(Protocol):
     """Time. Only `now` may decide anything; `wall` is for people and for expiry that clients asked for."""

@@ -52,7 +52,9 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         options = self._options
         lenient = not options.fail_on_data_loss
-        reading = RangeReading(options.server, self._schema, self._selector, lenient, options.prefetch_bytes)
+        reading = RangeReading(
+            options.server, self._schema, self._selector, lenient, options.prefetch_bytes, options.local
+        )
         return reading.read(partition)
 
     @property

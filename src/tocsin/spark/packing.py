@@ -24,7 +24,13 @@ MODULES = (
     "aio.py",
     "errors.py",
     "types.py",
+    "journal/__init__.py",
+    "journal/record.py",
+    "journal/segment.py",
+    "journal/stream_entry.py",
+    "journal/stream_view.py",
     "runtime/__init__.py",
+    "runtime/ports.py",
     "runtime/spinning.py",
     "runtime/tls.py",
 )

@@ -1,4 +1,4 @@
-"""What a task does: fetch its ranges from the nearest client manager and hand them to Spark as record batches."""
+"""What a task does: get its ranges, from the server or out of its files, and hand them to Spark as record batches."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ class RangeReading:
     selector: str | None
     skip_removed: bool
     prefetch_bytes: int = RANGE_BUFFER_BYTES
+    local: bool | None = None
+    """Whether the server's files are read: None where they can be, False never."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         # Spark makes up an empty partition when there is nothing to read.
@@ -74,6 +76,7 @@ class RangeReading:
                     drain=None if found.drain is None else (found.drain, found.take),
                     skip_removed=self.skip_removed,
                     prefetch_bytes=self.prefetch_bytes,
+                    local=self.local,
                 )
         except ConnectionFailed as error:
             raise ConnectionFailed(

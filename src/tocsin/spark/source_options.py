@@ -24,7 +24,7 @@ SOURCE_OPTIONS = (
     "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "endingOffsets", "endingTimestamp",
     "endingOffsetsByTimestamp", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
     "maxRecordsPerPartition", "failOnDataLoss", "includeHeaders", "groupId", "holdSeconds", "filter", "pushdown",
-    "prefetchBytes",
+    "prefetchBytes", "localFiles",
 )  # fmt: skip
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -51,6 +51,8 @@ class SourceOptions:
     filter: str | None
     pushdown: bool
     prefetch_bytes: int
+    local: bool | None
+    """Whether tasks read the server's files: None where they can, False never."""
 
     @property
     def hold(self) -> str | None:
@@ -85,6 +87,7 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool | None) -
         filter=values.text("filter") or None,
         pushdown=values.flag("pushdown", False),
         prefetch_bytes=_prefetch(values),
+        local=None if values.choice("localFiles", ("auto", "never")) == "auto" else False,
     )
 
 

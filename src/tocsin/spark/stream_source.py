@@ -70,7 +70,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         options = self._options
         lenient = not options.fail_on_data_loss
-        reading = RangeReading(options.server, self._schema, options.filter, lenient, options.prefetch_bytes)
+        reading = RangeReading(
+            options.server, self._schema, options.filter, lenient, options.prefetch_bytes, options.local
+        )
         return reading.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:

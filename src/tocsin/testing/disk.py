@@ -273,6 +273,9 @@ class SimulatedDisk:
             return 1 << 60
         return max(0, self.capacity - self._used(self._root))
 
+    def real_path(self, name: str) -> None:
+        """It is in memory."""
+
     # Names.
 
     def _used(self, folder: _Folder) -> int:

@@ -1,0 +1,151 @@
+"""Ranges of retained topics out of the server's own files, for readers on its host that may open them.
+
+The server says in which files a range is and up to where they are whole; they are mapped, and blocks are windows into
+them: nothing is sent and nothing copied. Whatever is in the way (another host, no right to read, a file that retention
+has removed, a byte that has changed) ends it, and the rest of the range comes over the connection, which tells of
+whatever is worth telling.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from tocsin.client import operations
+from tocsin.client.core import Core
+from tocsin.client.core_consuming import ConsumerSpec
+from tocsin.client.core_reading import RangeBlock
+from tocsin.client.core_sessions import Fields
+from tocsin.client.pending import Steps
+from tocsin.journal.stream_view import view_entries
+from tocsin.model.batch import Block
+from tocsin.model.destination import Kind
+from tocsin.model.errors import JournalDamaged, TimedOut, TocsinError
+from tocsin.model.limits import LOCAL_MESSAGES_MIN
+from tocsin.model.stored_block import stored_block
+
+LOG = logging.getLogger("tocsin.client")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """Offsets from `first` up to `end` are in a file: from a position on, and before its first `bytes` are over."""
+
+    path: str
+    first: int
+    end: int
+    position: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """Where a range is stored, as far as the server said."""
+
+    journal_id: bytes
+    stream_id: int
+    files: tuple[StoredFile, ...]
+    more: bool
+    """The range goes on in files behind these: ask again."""
+
+    @classmethod
+    def of(cls, reply: Fields) -> StoredFiles | None:
+        """None when nothing of the range is in files that can be told."""
+        if not reply["files"]:
+            return None
+        files = [
+            StoredFile(str(each["path"]), *(int(each[name]) for name in ("first", "end", "position", "bytes")))
+            for each in reply["files"]
+        ]
+        return cls(bytes(reply["journal"]), int(reply["stream"]), tuple(files), bool(reply["more"]))
+
+
+Ask = Callable[[int], StoredFiles | None]
+"""Asks where a range is stored, from an offset on."""
+
+
+def on_this_host(line: socket.socket | None) -> bool:
+    """Whether the other end of a connection is here: one's own address, or one that leads back."""
+    if line is None:
+        return False
+    try:
+        peer, own = line.getpeername()[0], line.getsockname()[0]
+        return bool(peer == own or ip_address(peer).is_loopback)
+    except (OSError, ValueError):
+        return False
+
+
+def is_worth_it(spec: ConsumerSpec, local: bool | None, on_host: bool) -> bool:
+    """Whether the server should be asked for files: only whole ranges of topics are in them as they are wanted."""
+    wanted = spec.start or {}
+    if local is False or spec.selector is not None or "drain" in wanted or spec.destination.kind is not Kind.TOPIC:
+        return False
+    return bool(local) or (on_host and wanted["end"] - wanted["offset"] >= LOCAL_MESSAGES_MIN)
+
+
+def ask_steps(core: Core, spec: ConsumerSpec, start: int) -> Steps[StoredFiles | None]:
+    """None for a range that is to be read in the ordinary way, which also tells what is wrong with it."""
+    assert spec.start is not None
+    asked = {"destination": str(spec.destination), "start": start, "end": spec.start["end"]}
+    try:
+        return StoredFiles.of((yield from operations.request(core, 0, "offset.files", asked)))
+    except TimedOut:
+        # To ask in another way would only double the wait.
+        raise
+    except TocsinError as error:
+        LOG.debug("files of %s are not told: %s", spec.destination, error)
+        return None
+
+
+def local_blocks(stored: StoredFiles | None, ask: Ask, start: int, end: int) -> Iterator[RangeBlock]:
+    """The blocks of a range from its start on, one behind another, as far as they can be had from files."""
+    position = start
+    while stored is not None:
+        before = position
+        for file in stored.files:
+            for found in _file_blocks(stored, file, position, end):
+                position = found.offset + found.ranges[-1][1]
+                yield found
+            if position < min(file.end, end):
+                return
+        if not stored.more or not before < position < end:
+            return
+        stored = ask(position)
+
+
+def _file_blocks(stored: StoredFiles, file: StoredFile, position: int, end: int) -> Iterator[RangeBlock]:
+    try:
+        data = _map(file)
+        for first, count, append_time, content in view_entries(
+            data, stored.journal_id, stored.stream_id, file.position
+        ):
+            if not first <= position < first + count:
+                raise JournalDamaged(f"Offsets {first} to {first + count} are where {position} was to be.")
+            block = Block(stored_block(content))
+            last = min(first + count, file.end, end)
+            yield RangeBlock(first, append_time, [(position - first, last - first)], block)
+            position = last
+            if position >= min(file.end, end):
+                return
+    except (OSError, ValueError, TocsinError) as error:
+        LOG.debug("%s is not read from offset %d on: %s", file.path, position, error)
+
+
+def _map(file: StoredFile) -> memoryview:
+    """The map lives as long as anything refers to it; what retention removes meanwhile stays readable."""
+    # What is no file of ours must not make us wait, such as a pipe.
+    descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        found = os.fstat(descriptor)
+        # Reading a map behind the end of its file would end this process.
+        if not stat.S_ISREG(found.st_mode) or found.st_size < file.bytes:
+            raise JournalDamaged("It is no file, or shorter than the server says.")
+        return memoryview(mmap.mmap(descriptor, file.bytes, access=mmap.ACCESS_READ))
+    finally:
+        os.close(descriptor)
