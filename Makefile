@@ -45,24 +45,24 @@ run: $(RUN_STAMP) ## install what is needed and start a server on this machine
 cluster: $(RUN_STAMP) ## the same with a cluster of six processes, shown live
 	@if [ -t 0 ]; then set -m; $(BIN)/tocsin cluster up $(ARGS); else exec $(BIN)/tocsin cluster up $(ARGS); fi
 
-# Those of Spark share one session, so they are one process, and wait for Java a good part of their time: they and the
-# tests of JMS against a cluster run beside the others, and what they say comes at the end. What a chosen few tests are
-# run for is seldom either, so with ARGS there is one run.
-BESIDE := build/test-spark-and-cluster.log
+# Those of Spark share one session, so they are one process, and wait for Java a good part of their time: they run beside
+# the others, and what they say comes at the end. What a chosen few tests are run for is seldom Spark, so with ARGS there
+# is one run.
+BESIDE := build/test-spark.log
 
-test: check ## all checks, then all tests but the long ones; those of JMS again, against a cluster
+test: check ## all checks, then all tests but the long ones
 ifdef ARGS
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 else
 	@mkdir -p build
 	@trap 'trap - TERM; kill 0' INT TERM; \
-	{ $(BIN)/python -m pytest tests/spark && $(BIN)/python -m pytest --cluster tests/jms; } > $(BESIDE) 2>&1 & beside=$$!; \
-	echo "tests/spark and tests/jms against a cluster run beside; see $(BESIDE)"; \
+	$(BIN)/python -m pytest tests/spark > $(BESIDE) 2>&1 & beside=$$!; \
+	echo "The tests of Spark run beside the others; see $(BESIDE)."; \
 	$(BIN)/python -m pytest -n 3 --dist worksteal --ignore=tests/spark; main=$$?; \
 	wait $$beside; beside=$$?; cat $(BESIDE); exit $$((main + beside))
 endif
 
-test-long: $(DEV_STAMP) ## the tests that take minutes
+test-long: $(DEV_STAMP) ## the tests that take minutes; those of JMS again, against a cluster
 	$(BIN)/python -m pytest -m long --timeout 3600 $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m pytest --cluster tests/jms tests/cli/commands)
 

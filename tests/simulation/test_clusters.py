@@ -27,7 +27,7 @@ from tocsin.testing.simulation.register_checks import Violation
 
 SEEDS_PER_PIECE = 24
 PIECES = 12
-SEEDS_OF_STAGES = 40
+SEEDS_OF_STAGES = 16
 SEEDS_OF_DRAINS = 12
 
 

@@ -33,7 +33,9 @@ def spark() -> Iterator[Any]:
         warnings.simplefilter("ignore")
         import tocsin.spark
 
-        session = tocsin.spark.session("local[2]", quick=True, warm=False)
+        # Compiling a query costs more than its few rows ever bring in.
+        interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+        session = tocsin.spark.session("local[2]", quick=True, warm=False, **interpreted)
     yield session
     session.stop()
 

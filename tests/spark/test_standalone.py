@@ -66,11 +66,13 @@ def test_a_packed_environment_is_shipped(
     archive = f"{packed_environment(tmp_path)}#environment"
     driver = spark_cluster.submit(*job, archives=[archive], python="./environment/bin/python", folder=tmp_path)
     assert driver.wait(JOB_SECONDS) == 0, driver.said()
-    assert spark_cluster.executors_started() == 2
+    # One that a busy machine has kept from answering is replaced.
+    assert spark_cluster.executors_started() >= 2
     with tocsin.connect(server.url) as connection:
         assert Copy(connection, TARGET, tmp_path / "checkpoint").content() == expected(1_000)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_a_ready_pipeline_runs_on_executors_without_tocsin(
     spark_cluster: StandaloneCluster, server: ServerProcess, tmp_path: Path
@@ -85,7 +87,8 @@ def test_a_ready_pipeline_runs_on_executors_without_tocsin(
     python = {"PYTHONPATH": sources, "PYSPARK_PYTHON": str(bare_environment(tmp_path / "bare"))}
     done = subprocess.run(command, env={**os.environ, **python}, capture_output=True, text=True, timeout=JOB_SECONDS)
     assert done.returncode == 0, done.stderr
-    assert spark_cluster.executors_started() == 2
+    # One that a busy machine has kept from answering is replaced.
+    assert spark_cluster.executors_started() >= 2
     with tocsin.connect(server.url) as connection:
         assert Copy(connection, TARGET, tmp_path / "checkpoint").content() == expected(1_000)
 

@@ -28,6 +28,7 @@ def test_failover_loses_nothing(tmp_path: Path) -> None:
     assert 0.1 < shown["p50_s"] <= shown["max_s"] < 10, "nobody is promoted before a lease is over"
 
 
+@pytest.mark.long
 def test_a_published_byte_costs_the_same_whatever_the_number_of_members(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -43,6 +44,7 @@ def test_a_published_byte_costs_the_same_whatever_the_number_of_members(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_everything_arrives_over_a_bus_that_loses_a_fifth(tmp_path: Path) -> None:
     shown = bench(tmp_path, "loss", "--count", "100000")
     assert shown["loss_percent"] == 20
@@ -51,6 +53,7 @@ def test_everything_arrives_over_a_bus_that_loses_a_fifth(tmp_path: Path) -> Non
     assert shown["share_of_loss_free_percent"] >= 5
 
 
+@pytest.mark.long
 def test_publishing_goes_on_while_a_backup_joins(tmp_path: Path) -> None:
     shown = bench(tmp_path, "join", "--count", "50000", "--profile", "fast")
     assert (shown["stored"], shown["count"]) == (50_000, 50_000)

@@ -90,6 +90,7 @@ def test_a_topic_that_was_made_again_is_noticed(lake: Lake, connection: tocsin.C
         lake.archive()
 
 
+@pytest.mark.long
 def test_every_planted_fault_of_an_archive_is_found(lake: Lake, connection: tocsin.Connection) -> None:
     fill(connection, "prices", 60)
     lake.archive(max_rows=20)

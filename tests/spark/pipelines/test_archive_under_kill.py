@@ -50,7 +50,12 @@ archive.run(spark, options, QUIET)
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    "step", ["create_once 2 before", "create_once 2 after", pytest.param("move 3 after", marks=pytest.mark.long)]
+    "step",
+    [
+        pytest.param("create_once 2 before", marks=pytest.mark.long),
+        "create_once 2 after",
+        pytest.param("move 3 after", marks=pytest.mark.long),
+    ],
 )
 def test_a_driver_that_is_killed_leaves_nothing_doubled_and_nothing_lost(
     spark: SparkSession, server: tocsin.Server, connection: tocsin.Connection, tmp_path: Path, step: str
