@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from random import Random
 
@@ -10,10 +11,12 @@ from tests.journal.bench import SEGMENT_BYTES, Bench
 
 from tocsin.journal.jobs import MakeReserve, WriteJob
 from tocsin.journal.record import RecordEncoder
-from tocsin.journal.segment import RESERVE, segment_name
+from tocsin.journal.segment import RESERVE, SEGMENT_FLAVOUR, FileHeader, Identity, segment_name
 from tocsin.journal.writer import ActiveSegment
 from tocsin.model.errors import StorageFailed, StorageFull
-from tocsin.testing.disk import Fault, SimulatedDisk
+from tocsin.model.limits import KIB
+from tocsin.runtime.ports import Buffer
+from tocsin.testing.disk import Fault, SimulatedDisk, SimulatedFile
 
 
 def take(bench: Bench) -> WriteJob:
@@ -29,6 +32,55 @@ def test_a_commit_is_one_write_and_one_sync() -> None:
     before = disk.operations
     bench.commit(b"a", b"b", b"c")
     assert [line.split()[1] for line in disk.trace[before:]] == ["write", "sync"]
+
+
+def written_bytes(segment: ActiveSegment, commits: list[bytes], *, sync: bool = True) -> list[int]:
+    """How many bytes each commit writes."""
+    sizes: list[int] = []
+
+    class Counted(SimulatedFile):
+        __slots__ = ()
+
+        def write(self, position: int, parts: Sequence[Buffer]) -> None:
+            sizes.append(sum(map(len, parts)))
+            super().write(position, parts)
+
+    segment.file.__class__ = Counted
+    for number, payload in enumerate(commits, 1):
+        encoder = segment.encoder()
+        encoder.add(1, 0, number, (payload,))
+        encoder.add_barrier(number)
+        segment.write(encoder, sync=sync)
+    return sizes
+
+
+@pytest.fixture
+def segment() -> ActiveSegment:
+    header = FileHeader(Identity(b"j" * 16, b"s" * 16), SEGMENT_FLAVOUR, 1)
+    return ActiveSegment(SimulatedDisk().create("segment", 300 * KIB), header)
+
+
+def test_small_commits_write_zeros_ahead_once_in_a_while(segment: ActiveSegment) -> None:
+    sizes = written_bytes(segment, [b"x" * 360] * 500)
+    own = sizes[1]
+    assert own < KIB
+    assert [size - own for size in sizes[1:] if size > own] == [128 * KIB]
+    assert sizes[0] > 128 * KIB
+    assert not any(segment.file.read(segment.position, 50 * KIB))
+
+
+def test_large_commits_write_nothing_twice(segment: ActiveSegment) -> None:
+    assert max(written_bytes(segment, [b"x" * 5000] * 10)) < 6 * KIB
+
+
+def test_zeros_ahead_end_with_the_segment(segment: ActiveSegment) -> None:
+    written_bytes(segment, [b"x" * 290 * KIB])
+    assert written_bytes(segment, [b"x"])[0] < 10 * KIB
+    assert segment.file.size() == 300 * KIB
+
+
+def test_commits_that_are_not_synced_write_nothing_ahead(segment: ActiveSegment) -> None:
+    assert max(written_bytes(segment, [b"x"] * 3, sync=False)) < 6 * KIB
 
 
 def test_a_new_segment_is_durable_before_its_first_commit() -> None:

@@ -28,18 +28,26 @@ from tocsin.journal.segment import (
 )
 from tocsin.model.errors import StorageFailed, StorageFull
 from tocsin.model.identity import Lsn
+from tocsin.model.limits import KIB
 from tocsin.runtime.ports import Buffer, File, Files
+
+_SMALL_BYTES = 4 * KIB
+_AHEAD = bytes(128 * KIB)
+"""What a file system has allocated and nobody has written yet costs it a note of its own with the next sync: half as
+much again as the sync itself (docs/decisions/0012 has the numbers). Small commits write zeros ahead of them, where
+nothing but zeros is, and pay for that once in hundreds of times. Large ones would write everything twice.
+"""
 
 
 class ActiveSegment:
     """The segment that takes the next commit, and where it goes."""
 
-    __slots__ = ("_unwritten", "chain", "file", "first_lsn", "position", "proven", "seed", "size", "synced")
+    __slots__ = ("_touched", "_unwritten", "chain", "file", "first_lsn", "position", "proven", "seed", "size", "synced")
 
     def __init__(self, file: File, header: FileHeader, *, position: int = 0, chain: int = 0) -> None:
         self.file, self.first_lsn, self.seed = file, Lsn(header.first), header.seed()
         self.size = file.size()
-        self.position = self.synced = position or FILE_HEADER_BYTES
+        self.position = self.synced = self._touched = position or FILE_HEADER_BYTES
         self.chain = chain if position else header.chain()
         self._unwritten = None if position else header.encode()
         self.proven = False
@@ -58,6 +66,13 @@ class ActiveSegment:
     def write(self, encoder: RecordEncoder, *, sync: bool) -> None:
         """Write one encoded commit; the file header goes along with the first one."""
         parts: list[Buffer] = encoder.parts
+        end = encoder.position
+        if end > self._touched:
+            if sync and end - self.position <= _SMALL_BYTES:
+                ahead = memoryview(_AHEAD)[: self.size - end]
+                parts = [*parts, ahead]
+                end += len(ahead)
+            self._touched = end
         if self._unwritten is not None:
             self.file.write(0, [self._unwritten, *parts])
         else:
