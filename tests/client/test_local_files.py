@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.client.range_offsets import offsets_of
 from tests.journal.bench import Bench
 
 from tocsin.client import operations
@@ -22,7 +23,6 @@ from tocsin.journal.stream import StreamStore
 from tocsin.journal.stream_entry import StreamEntry
 from tocsin.message_manager.records import write_publish
 from tocsin.model.batch import BatchHeader, BodyKind, Column, ColumnData, encode_block
-from tocsin.model.columns import column_values
 from tocsin.model.destination import Kind
 from tocsin.model.errors import ProtocolError, TimedOut, TocsinError
 from tocsin.model.identity import Lsn, Offset
@@ -77,21 +77,9 @@ def read(store: StreamStore, start: int, end: int) -> Iterator[RangeBlock]:
     return local_blocks(told(store, start, end), no_more, start, end)
 
 
-def offsets(blocks: Iterator[RangeBlock]) -> list[int]:
-    """Message by message, and each at the offset that its body says."""
-    found = []
-    for each in blocks:
-        bodies = column_values(each.block, Column.BODY) or []
-        for start, end in each.ranges:
-            for index in range(start, end):
-                assert int(bodies[index]) == each.offset + index
-                found.append(each.offset + index)
-    return found
-
-
 @pytest.mark.parametrize(("start", "end"), [(0, TOTAL), (0, 1), (3, 5), (5, 7), (17, 42), (TOTAL - 1, TOTAL)])
 def test_a_range_is_read_exactly(store: StreamStore, start: int, end: int) -> None:
-    assert offsets(read(store, start, end)) == list(range(start, end))
+    assert offsets_of(read(store, start, end)) == list(range(start, end))
 
 
 def test_a_block_tells_when_it_was_stored_and_is_not_copied(store: StreamStore) -> None:
@@ -104,7 +92,7 @@ def test_a_block_tells_when_it_was_stored_and_is_not_copied(store: StreamStore) 
 
 
 def test_a_range_that_goes_on_behind_the_files_is_read_up_to_there(store: StreamStore) -> None:
-    assert offsets(read(store, 40, 500)) == list(range(40, TOTAL))
+    assert offsets_of(read(store, 40, 500)) == list(range(40, TOTAL))
 
 
 def test_more_files_are_asked_for(store: StreamStore) -> None:
@@ -114,14 +102,14 @@ def test_more_files_are_asked_for(store: StreamStore) -> None:
         asked.append(start)
         return told(store, start, TOTAL, most=1)
 
-    assert offsets(local_blocks(told(store, 2, TOTAL, most=1), ask, 2, TOTAL)) == list(range(2, TOTAL))
+    assert offsets_of(local_blocks(told(store, 2, TOTAL, most=1), ask, 2, TOTAL)) == list(range(2, TOTAL))
     assert len(asked) == len(store.files_of(STREAM)) - 1
 
 
 def test_a_server_that_says_more_and_has_none_is_not_asked_for_ever(store: StreamStore) -> None:
     first = told(store, 0, TOTAL, most=1)
     assert first is not None
-    found = offsets(local_blocks(first, lambda start: first, 0, TOTAL))
+    found = offsets_of(local_blocks(first, lambda start: first, 0, TOTAL))
     assert found == list(range(first.files[0].end))
 
 
@@ -131,7 +119,7 @@ def test_what_is_mapped_outlives_its_file(store: StreamStore) -> None:
     store.delete(STREAM)
     assert bytes(first.block.data) == block(0)
     file_end = first.offset + COUNT
-    rest = offsets(blocks)
+    rest = offsets_of(blocks)
     assert rest == list(range(file_end, file_end + len(rest))) and rest[-1] < TOTAL - 1
 
 
@@ -139,7 +127,7 @@ def test_files_that_retention_removed_end_it(store: StreamStore) -> None:
     stored = told(store, 0, TOTAL)
     assert stored is not None
     os.unlink(stored.files[1].path)
-    assert offsets(local_blocks(stored, no_more, 0, TOTAL)) == list(range(stored.files[0].end))
+    assert offsets_of(local_blocks(stored, no_more, 0, TOTAL)) == list(range(stored.files[0].end))
     os.unlink(stored.files[0].path)
     assert list(local_blocks(stored, no_more, 0, TOTAL)) == []
 
@@ -153,7 +141,7 @@ def test_a_changed_byte_ends_it_before_its_block(store: StreamStore) -> None:
         byte = damaged.read(1)
         damaged.seek(file.bytes - 200)
         damaged.write(bytes([byte[0] ^ 1]))
-    found = offsets(local_blocks(stored, no_more, 0, TOTAL))
+    found = offsets_of(local_blocks(stored, no_more, 0, TOTAL))
     assert found == list(range(len(found))) and len(found) < file.end
 
 

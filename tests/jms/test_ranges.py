@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from itertools import pairwise
 
 import pytest
+from tests.client.range_offsets import offsets_of
 from tests.jms.names import Named
 from tests.jms.proxy import Proxy
 
@@ -30,22 +30,10 @@ def readings(connection: tocsin.Connection, session: tocsin.Session, named: Name
     return topic
 
 
-def numbers(blocks: Iterable[tocsin.RangeBlock]) -> list[int]:
-    """Message by message, and each at the offset that its body says."""
-    found = []
-    for each in blocks:
-        bodies = column_values(each.block, Column.BODY) or []
-        for start, end in each.ranges:
-            for index in range(start, end):
-                assert int(bodies[index]) == each.offset + index
-                found.append(each.offset + index)
-    return found
-
-
 def test_a_range_is_read_whole_and_exactly(session: tocsin.Session, readings: tocsin.Destination) -> None:
-    assert numbers(session.read_range(readings, 0, MESSAGES)) == list(range(MESSAGES))
-    assert numbers(session.read_range(str(readings), 17, 1_234)) == list(range(17, 1_234))
-    assert numbers(session.read_range(readings, 5, 5)) == []
+    assert offsets_of(session.read_range(readings, 0, MESSAGES)) == list(range(MESSAGES))
+    assert offsets_of(session.read_range(str(readings), 17, 1_234)) == list(range(17, 1_234))
+    assert offsets_of(session.read_range(readings, 5, 5)) == []
 
 
 def test_parts_that_were_cut_are_the_whole(
@@ -55,7 +43,7 @@ def test_parts_that_were_cut_are_the_whole(
     assert (offsets.first, offsets.end, offsets.retained) == (0, MESSAGES, True)
     cuts = connection.offset_cuts(readings, offsets.first, offsets.end, 4)
     assert cuts[0] == 0 and cuts[-1] == MESSAGES and len(cuts) <= 5
-    parts = [numbers(session.read_range(readings, *part)) for part in pairwise(cuts)]
+    parts = [offsets_of(session.read_range(readings, *part)) for part in pairwise(cuts)]
     assert [number for part in parts for number in part] == list(range(MESSAGES))
 
 
@@ -87,7 +75,7 @@ def test_a_line_that_is_cut_again_and_again_loses_and_repeats_nothing(
         found: list[int] = []
         with session.read_range(readings, 0, MESSAGES, prefetch_bytes=64 * 1024) as reader:
             for turn, block in enumerate(reader):
-                found += numbers([block])
+                found += offsets_of([block])
                 if turn < 3:
                     proxy.cut()
         assert found == list(range(MESSAGES))
@@ -99,13 +87,13 @@ def test_a_reader_that_is_closed_early_leaves_its_session_in_order(
     with session.read_range(readings, 0, MESSAGES, prefetch_bytes=64 * 1024) as reader:
         assert next(reader).offset == 0
     assert list(reader) == []
-    assert numbers(session.read_range(readings, 2_990, MESSAGES)) == list(range(2_990, MESSAGES))
+    assert offsets_of(session.read_range(readings, 2_990, MESSAGES)) == list(range(2_990, MESSAGES))
 
 
 def test_several_readers_of_one_session_at_once(session: tocsin.Session, readings: tocsin.Destination) -> None:
     one, two = session.read_range(readings, 0, 1_500), session.read_range(readings, 1_500, MESSAGES)
-    assert numbers(two) == list(range(1_500, MESSAGES))
-    assert numbers(one) == list(range(1_500))
+    assert offsets_of(two) == list(range(1_500, MESSAGES))
+    assert offsets_of(one) == list(range(1_500))
 
 
 def test_times_are_found(connection: tocsin.Connection, session: tocsin.Session, readings: tocsin.Destination) -> None:
@@ -123,7 +111,7 @@ def test_what_was_removed_is_an_error_unless_it_may_be_missing(
     assert connection.offsets(readings).first == MESSAGES
     with pytest.raises(errors.DataLost, match="removed by retention"):
         list(session.read_range(readings, 10, MESSAGES + 1))
-    assert numbers(session.read_range(readings, 10, MESSAGES + 1, skip_removed=True)) == [MESSAGES]
+    assert offsets_of(session.read_range(readings, 10, MESSAGES + 1, skip_removed=True)) == [MESSAGES]
 
 
 def test_a_queue_is_shown_and_not_taken(
@@ -134,7 +122,7 @@ def test_a_queue_is_shown_and_not_taken(
         producer.send(str(number))
     offsets = connection.offsets(queue)
     assert not offsets.retained
-    assert numbers(session.read_range(queue, offsets.first, offsets.end)) == list(range(10))
+    assert offsets_of(session.read_range(queue, offsets.first, offsets.end)) == list(range(10))
     assert connection.show_destination(queue)["messages"] == 10
 
 
@@ -175,6 +163,6 @@ def test_asyncio_reads_the_same(server: tocsin.Server, readings: tocsin.Destinat
             await connection.hold(readings, "aio", 0, 60)
             await connection.release_hold(readings, "aio")
             async with await session.read_range(readings, offsets.first, offsets.end) as reader:
-                return numbers([block async for block in reader])
+                return offsets_of([block async for block in reader])
 
     assert asyncio.run(read()) == list(range(MESSAGES))
