@@ -21,6 +21,7 @@ from tocsin.message_manager.producers import Producers, Verdict
 from tocsin.message_manager.settlement import settle
 from tocsin.message_manager.stages import Epochs
 from tocsin.model.errors import IllegalState
+from tocsin.node.broker import Broker
 from tocsin.testing.clock import VirtualClock
 from tocsin.testing.driver import Driver
 from tocsin.wire.frames import Outcome
@@ -29,12 +30,14 @@ STEPS = 26
 PARTS = 6
 
 
-def life(watch: Callable[[WatchedDisk, VirtualClock, History], None] | None, steps: int = STEPS) -> WatchedDisk:
+def life(
+    watch: Callable[[WatchedDisk, VirtualClock, History], None] | None, steps: int = STEPS, *, at_once: bool = False
+) -> WatchedDisk:
     """The whole workload; `watch` is called in the middle of every operation."""
     disk, clock, history = WatchedDisk(), VirtualClock(), History()
     if watch is not None:
         disk.watch = lambda: watch(disk, clock, history)
-    driver = Driver(setup(), disk, clock)
+    driver = Driver(setup(at_once=at_once), disk, clock)
     begin(driver, history)
     go_on(driver, history, steps)
     return disk
@@ -55,8 +58,9 @@ def test_the_workload_covers_what_it_should() -> None:
     assert trace.count(".snap.tmp to snapshots/") >= 4
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_crash_in_the_middle_of_every_operation(part: int) -> None:
+def test_a_crash_in_the_middle_of_every_operation(part: int, at_once: bool) -> None:
     checked = 0
 
     def watch(disk: WatchedDisk, clock: VirtualClock, history: History) -> None:
@@ -69,7 +73,7 @@ def test_a_crash_in_the_middle_of_every_operation(part: int) -> None:
             verify(disk.crash(random), clock, history, twice=random is lose)
         checked += 1
 
-    life(watch)
+    life(watch, at_once=at_once)
     assert checked > 50
 
 
@@ -104,7 +108,7 @@ def _second_life(disk: WatchedDisk, clock: VirtualClock, history: History) -> No
 # ---- controls: a promise is broken on purpose, and the checker says so
 
 
-def broken_life(target: object, name: str, change: Any) -> int:
+def broken_life(target: object, name: str, change: Any, *, at_once: bool = False) -> int:
     """How many crashes show that a promise was broken. Only the first life is a broken server."""
     caught = 0
     patch = pytest.MonkeyPatch()
@@ -122,20 +126,26 @@ def broken_life(target: object, name: str, change: Any) -> int:
 
     patch.setattr(target, name, change)
     try:
-        life(watch, steps=16)
+        life(watch, steps=16, at_once=at_once)
     finally:
         patch.undo()
     return caught
 
 
-def test_the_controls_pass_when_nothing_is_broken() -> None:
-    assert broken_life(storing, "finish", storing.finish) == 0
+@pytest.mark.parametrize("at_once", [False, True])
+def test_the_controls_pass_when_nothing_is_broken(at_once: bool) -> None:
+    assert broken_life(storing, "finish", storing.finish, at_once=at_once) == 0
 
 
 def test_control_a_confirmation_before_the_sync() -> None:
     honest = Ledger.reply
     hasty = lambda self, origin, reply, lsn=0: honest(self, origin, reply, 0)  # noqa: E731
     assert broken_life(Ledger, "reply", hasty) > 5
+
+
+def test_control_a_confirmation_that_does_not_wait_for_the_commit_that_was_begun() -> None:
+    hasty = lambda self: self.clients.take_out()  # noqa: E731
+    assert broken_life(Broker, "take_out", hasty, at_once=True) > 5
 
 
 def test_control_an_acknowledgement_that_is_not_written() -> None:

@@ -23,8 +23,9 @@ VIEWS = (*QUEUES, STAGED, SUBSCRIBED)
 APP = "the workload"
 
 
-def setup() -> Setup:
+def setup(*, at_once: bool = False) -> Setup:
     return Setup(
+        at_once=at_once,
         segment_bytes=8 * KIB,
         snapshot_bytes=7 * KIB,
         manager=Settings(lease=10_000.0, cache_bytes=4 * KIB, defaults=Options(redelivery_limit=LIMIT)),

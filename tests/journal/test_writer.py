@@ -7,10 +7,10 @@ from contextlib import suppress
 from random import Random
 
 import pytest
+from tests.crash.watched import LoseAll
 from tests.journal.bench import SEGMENT_BYTES, Bench
 
 from tocsin.journal.jobs import MakeReserve, WriteJob
-from tocsin.journal.record import RecordEncoder
 from tocsin.journal.segment import RESERVE, SEGMENT_FLAVOUR, FileHeader, Identity, segment_name
 from tocsin.journal.writer import ActiveSegment
 from tocsin.model.errors import StorageFailed, StorageFull
@@ -50,7 +50,9 @@ def written_bytes(segment: ActiveSegment, commits: list[bytes], *, sync: bool = 
         encoder = segment.encoder()
         encoder.add(1, 0, number, (payload,))
         encoder.add_barrier(number)
-        segment.write(encoder, sync=sync)
+        segment.write(encoder, zeros_ahead=sync)
+        if sync:
+            segment.sync()
     return sizes
 
 
@@ -125,6 +127,34 @@ def test_after_a_failed_write_or_sync_the_writer_is_dead(action: str) -> None:
     assert disk.operations == before, "a dead writer touches nothing, also not at the end"
 
 
+def test_a_commit_that_is_begun_is_durable_when_it_is_finished() -> None:
+    disk = SimulatedDisk()
+    bench = Bench(disk)
+    bench.commit(b"fine")
+    before = disk.operations
+    bench.append(b"begun")
+    done = bench.writer.begin(take(bench))
+    assert [line.split()[1] for line in disk.trace[before:]] == ["write"]
+    assert len(Bench(disk.crash(LoseAll())).replayed) == 1
+    bench.writer.finish()
+    bench.journal.written(done)
+    assert [line.split()[1] for line in disk.trace[before:]] == ["write", "sync"]
+    assert len(Bench(disk.crash(LoseAll())).replayed) == 2
+
+
+def test_after_a_commit_that_could_not_be_finished_the_writer_is_dead() -> None:
+    disk = SimulatedDisk()
+    bench = Bench(disk)
+    bench.commit(b"fine")
+    bench.append(b"lost?")
+    bench.writer.begin(take(bench))
+    disk.faults[disk.operations] = Fault.FAIL
+    with pytest.raises(StorageFailed):
+        bench.writer.finish()
+    with pytest.raises(StorageFailed, match="restart"):
+        bench.writer.finish()
+
+
 def confirmed_after_a_failed_sync(disk: SimulatedDisk) -> int:
     """The LSN that the journal calls durable when a sync fails and the caller tries again."""
     bench = Bench(disk)
@@ -149,16 +179,15 @@ def test_a_failed_sync_is_never_repeated() -> None:
 
 def test_control_a_writer_that_tries_again_confirms_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """With S3 broken the second attempt looks fine, until the power goes."""
-    write = ActiveSegment.write
 
-    def careless(active: ActiveSegment, encoder: RecordEncoder, *, sync: bool) -> None:
+    def careless(active: ActiveSegment) -> None:
         try:
-            write(active, encoder, sync=sync)
+            active.file.sync()
         except StorageFailed:
             active.file.sync()
-            active.position, active.chain = encoder.position, encoder.chain
+        active.synced = active.position
 
-    monkeypatch.setattr(ActiveSegment, "write", careless)
+    monkeypatch.setattr(ActiveSegment, "sync", careless)
     disk = SimulatedDisk()
     confirmed = confirmed_after_a_failed_sync(disk)
     assert confirmed == 2

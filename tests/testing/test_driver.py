@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
-from tocsin.model.errors import InvalidClientId
-from tocsin.testing.driver import Driver
+from tocsin.model.errors import InvalidClientId, StorageFailed
+from tocsin.testing.disk import Fault
+from tocsin.testing.driver import Driver, Setup
 from tocsin.wire.frames import FrameType
 
 
@@ -27,6 +28,20 @@ def test_on_a_slow_disk_nothing_is_confirmed_or_delivered_before_it_is_written()
         producer.send("one")
         assert producer.confirmed == 0
         assert consumer.take() == []
+    assert producer.confirmed == 1
+    assert consumer.bodies() == ["one"]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_a_failing_disk_did_not_take_is_neither_confirmed_nor_delivered(at_once: bool) -> None:
+    driver = Driver(Setup(at_once=at_once))
+    session = driver.connect().session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders")
+    producer.send("one")
+    driver.disk.faults[driver.disk.operations + 1] = Fault.FAIL
+    with pytest.raises(StorageFailed):
+        producer.send("two")
+    assert driver.disk.trace[-1].split()[1] == "sync"
     assert producer.confirmed == 1
     assert consumer.bodies() == ["one"]
 

@@ -47,6 +47,9 @@ class ReadOnlyFile:
     def write(self, position: int, parts: Sequence[Buffer]) -> None:
         _refuse()
 
+    def start_writing(self, position: int, length: int) -> None:
+        _refuse()
+
     def sync(self) -> None:
         _refuse()
 

@@ -1,5 +1,8 @@
 """Writes group commits: one gathered write, one sync. Runs in the journal thread, or inline in a simulation.
 
+The two can be had apart: `begin` writes and has the disk start, `finish` waits for it. What is done between them costs
+no time; a lone sender's confirmation is made there (docs/decisions/0013).
+
 Without `sync_every_commit` a commit counts as soon as it is written, and whoever drives the writer calls `sync` now and
 then: a power failure may take what came after the last one, and nothing before it.
 
@@ -11,6 +14,7 @@ success for pages that the kernel has dropped. Only a restart, which reads the d
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 
 from tocsin.journal.cutting import drop_segments, shortened_copy
 from tocsin.journal.jobs import CutJob, WasCut, WriteJob, Written
@@ -37,6 +41,11 @@ _AHEAD = bytes(128 * KIB)
 much again as the sync itself (docs/decisions/0012 has the numbers). Small commits write zeros ahead of them, where
 nothing but zeros is, and pay for that once in hundreds of times. Large ones would write everything twice.
 """
+_BROKE_ITS_WORD = (
+    "The disk refused to fill a preallocated journal segment: it is full and copies on write. "
+    "Free some space, then restart."
+)
+"""The room was allocated; half a commit may have been written."""
 
 
 class ActiveSegment:
@@ -63,12 +72,12 @@ class ActiveSegment:
         """For the next commit; it proves nothing of what may not be on disk yet."""
         return RecordEncoder(self.seed, self.chain, self.position, self.synced)
 
-    def write(self, encoder: RecordEncoder, *, sync: bool) -> None:
+    def write(self, encoder: RecordEncoder, *, zeros_ahead: bool) -> None:
         """Write one encoded commit; the file header goes along with the first one."""
         parts: list[Buffer] = encoder.parts
         end = encoder.position
         if end > self._touched:
-            if sync and end - self.position <= _SMALL_BYTES:
+            if zeros_ahead and end - self.position <= _SMALL_BYTES:
                 ahead = memoryview(_AHEAD)[: self.size - end]
                 parts = [*parts, ahead]
                 end += len(ahead)
@@ -77,11 +86,12 @@ class ActiveSegment:
             self.file.write(0, [self._unwritten, *parts])
         else:
             self.file.write(self.position, parts)
-        if sync:
-            self.file.sync()
-            self.synced = encoder.position
         self._unwritten = None
         self.position, self.chain = encoder.position, encoder.chain
+
+    def start(self) -> None:
+        """The disk begins with what is not synced, and nobody waits for it yet."""
+        self.file.start_writing(self.synced, self.position - self.synced)
 
     def sync(self) -> None:
         if self.synced < self.position:
@@ -108,6 +118,18 @@ class JournalWriter:
         """Make a group commit durable, or at least write it. StorageFull: nothing was written, the same job may
         be given again.
         """
+        return self._write(job, ActiveSegment.sync)
+
+    def begin(self, job: WriteJob) -> Written:
+        """As `write`, only that what it returns holds when `finish` has returned. It comes before anything else."""
+        return self._write(job, ActiveSegment.start)
+
+    def finish(self) -> None:
+        """Wait until the commit that was begun is durable."""
+        if self._sync_every_commit:
+            self.sync()
+
+    def _write(self, job: WriteJob, then: Callable[[ActiveSegment], None]) -> Written:
         self._check_alive()
         assert job.first_lsn == self._written_lsn + 1, "jobs come in order"
         active = self._active
@@ -119,7 +141,7 @@ class JournalWriter:
             lsn += 1
             encoder.add(kind, epoch, lsn, parts)
         encoder.add_barrier(lsn)
-        self._commit(active, encoder, sync=self._sync_every_commit)
+        self._commit(active, encoder, then if self._sync_every_commit else None)
         self._written_lsn = lsn
         if not self._reserve:
             self._reserve = self._look_for_reserve()
@@ -134,7 +156,10 @@ class JournalWriter:
         self._check_alive()
         if self._active is not None:
             self._dead = True
-            self._active.sync()
+            try:
+                self._active.sync()
+            except StorageFull as error:
+                raise StorageFailed(_BROKE_ITS_WORD) from error
             self._dead = False
         return Lsn(self._written_lsn)
 
@@ -179,7 +204,7 @@ class JournalWriter:
             return
         encoder = active.encoder()
         encoder.add_barrier(self._written_lsn)
-        self._commit(active, encoder, sync=True)
+        self._commit(active, encoder, ActiveSegment.sync)
 
     def _check_alive(self) -> None:
         if self._dead:
@@ -188,17 +213,16 @@ class JournalWriter:
             )
         assert self._ready, "the replay must be read to its end before anything is written"
 
-    def _commit(self, active: ActiveSegment, encoder: RecordEncoder, *, sync: bool) -> None:
+    def _commit(
+        self, active: ActiveSegment, encoder: RecordEncoder, then: Callable[[ActiveSegment], None] | None
+    ) -> None:
         self._dead = True
         try:
-            active.write(encoder, sync=sync)
+            active.write(encoder, zeros_ahead=then is not None)
+            if then is not None:
+                then(active)
         except StorageFull as error:
-            # The room was allocated, so this file system breaks its word; half a commit may have been
-            # written.
-            raise StorageFailed(
-                "The disk refused to fill a preallocated journal segment: it is full and copies on write. "
-                "Free some space, then restart."
-            ) from error
+            raise StorageFailed(_BROKE_ITS_WORD) from error
         active.proven = self._dead = False
 
     def _roll(self, first_lsn: Lsn) -> ActiveSegment:

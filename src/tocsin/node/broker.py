@@ -110,7 +110,8 @@ class Broker:
         return more
 
     def take_out(self) -> list[tuple[int, list[Bytes]]]:
-        return self.clients.take_out()
+        """What is to be sent. Made while the disk was writing what it speaks of; so that is waited for here."""
+        return self.clients.take_out() if self.storage.finish() else []
 
     def take_closing(self) -> list[int]:
         return self.clients.take_closing()

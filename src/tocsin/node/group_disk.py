@@ -91,7 +91,7 @@ class GroupDisk:
             return False
         self._snapshots.written(job.bytes)
         at_once = self._workers.write(job, self._log_done)
-        if at_once is None:
+        if at_once is None or not self._workers.finish():
             return False
         self.log.done(at_once)
         self._owner.log_moved()

@@ -87,7 +87,8 @@ class Service:
         loop = self._loop = asyncio.get_running_loop()
         self.failed = loop.create_future()
         loop.set_exception_handler(self._unexpected)
-        self._workers = ThreadWorkers(loop, self._storage.recovered.writer.write, self._give_up)
+        writer = self._storage.recovered.writer
+        self._workers = ThreadWorkers(loop, writer.write, self._give_up, writer.begin, writer.finish)
         self._storage.attach(self._workers, self._durable, self._schedule)
         self._tcp = TcpServer(self)
         try:

@@ -45,7 +45,7 @@ class Storage:
         self.streams = StreamStore(files, file_bytes=segment_bytes)
         self.streams.recover()
         self._reader = BlockReader(files)
-        self._writing = False
+        self._writing = self._begun = self._failed = False
         self._snapshot: SnapshotRun | None = None
         self._bytes_since_snapshot = 0
         self._upkeep_due = True
@@ -95,8 +95,13 @@ class Storage:
     # ---- jobs
 
     def pump(self) -> bool:
-        """Gives away whatever can be done now; True when records have become durable at once."""
+        """Gives away whatever can be done now; True when records were written at once.
+
+        They are to be treated as durable, and nothing that follows from it may leave before `finish` says so.
+        """
         assert self._workers is not None
+        if not self.finish():
+            return False
         journal = self.recovered.journal
         at_once = None
         if self._sync_wanted and not self._writing:
@@ -106,6 +111,7 @@ class Storage:
             at_once = self._workers.write(job, self._written)
             self._writing = at_once is None
             if at_once is not None:
+                self._begun = True
                 journal.written(at_once)
         for read in self.manager.take_reads():
             self._reads.begin(read)
@@ -115,6 +121,14 @@ class Storage:
             self._upkeep_due = False
             self._upkeep()
         return at_once is not None
+
+    def finish(self) -> bool:
+        """Waits for the commit that was written at once. False: the disk has failed, and nothing may leave any more."""
+        if self._begun:
+            assert self._workers is not None
+            self._begun = False
+            self._failed = not self._workers.finish()
+        return not self._failed
 
     @property
     def has_jobs(self) -> bool:

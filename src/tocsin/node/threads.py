@@ -17,7 +17,9 @@ Commit = tuple[WriteJob, Callable[[Written], None]]
 _RETRY_SECONDS = 0.25
 _AT_ONCE_BYTES = 16 * 1024
 _SLOW_SECONDS = 0.005
-_DISTRUST_SECONDS = 0.1
+_DISTRUST_SECONDS = 0.01
+_DISTRUST_SECONDS_MAX = 1.0
+_FORGIVING = 0.9
 
 
 class QuickDisk:
@@ -25,13 +27,15 @@ class QuickDisk:
 
     On a disk that syncs in a tenth of a millisecond, the way to the thread and back adds about a quarter to that, and
     more while the loop is busy: then the thread waits for Python's lock as well. docs/decisions/0003 has the numbers. A
-    single slow sync ends the trust for a while, so a sick disk holds the loop up for moments and not all the time.
+    slow sync ends the trust for a while, longer each time until there are quick ones again: so a disk that stumbles now
+    and then is used as the quick one that it is, and a slow one holds the loop up once in a second.
     """
 
-    __slots__ = ("_distrusted_until",)
+    __slots__ = ("_distrust_seconds", "_distrusted_until")
 
     def __init__(self) -> None:
         self._distrusted_until = 0.0
+        self._distrust_seconds = _DISTRUST_SECONDS
 
     def trusts(self, now: float) -> bool:
         return now >= self._distrusted_until
@@ -39,7 +43,10 @@ class QuickDisk:
     def took(self, began: float, now: float) -> None:
         """A commit was done at once."""
         if now - began > _SLOW_SECONDS:
-            self._distrusted_until = now + _DISTRUST_SECONDS
+            self._distrusted_until = now + self._distrust_seconds
+            self._distrust_seconds = min(_DISTRUST_SECONDS_MAX, 2 * self._distrust_seconds)
+        elif self._distrust_seconds > _DISTRUST_SECONDS:
+            self._distrust_seconds = max(_DISTRUST_SECONDS, _FORGIVING * self._distrust_seconds)
 
 
 class ThreadWorkers:
@@ -50,10 +57,15 @@ class ThreadWorkers:
         loop: asyncio.AbstractEventLoop,
         write: Callable[[WriteJob], Written],
         fatal: Callable[[BaseException], None],
+        begin: Callable[[WriteJob], Written] | None = None,
+        finish: Callable[[], None] = lambda: None,
     ) -> None:
+        """`begin` and `finish` are the two halves of `write`, where something can be done between them."""
         self._loop = loop
         self._fatal = fatal
         self._write = write
+        self._begin, self._finish = begin or write, finish
+        self._began = 0.0
         self._quick = QuickDisk()
         self._stopping = False
         self._writer: JournalThread[Commit | Task, Any] = JournalThread(
@@ -63,17 +75,24 @@ class ThreadWorkers:
         self._keeper: JournalThread[Task, Any] = JournalThread(_run, self._report, name="tocsin-upkeep")
 
     def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
-        began = perf_counter()
-        if job.bytes <= _AT_ONCE_BYTES and self._quick.trusts(began):
+        self._began = perf_counter()
+        if job.bytes <= _AT_ONCE_BYTES and self._quick.trusts(self._began):
             try:
-                written = self._write(job)
+                return self._begin(job)
             except Exception as error:
                 self._write_failed((job, done), error)
                 return None
-            self._quick.took(began, perf_counter())
-            return written
         self._writer.submit((job, done))
         return None
+
+    def finish(self) -> bool:
+        try:
+            self._finish()
+        except Exception as error:
+            self._fatal(error)
+            return False
+        self._quick.took(self._began, perf_counter())
+        return True
 
     def sync(self, job: Callable[[], Any], done: Done) -> None:
         self._writer.submit((job, done))

@@ -14,7 +14,13 @@ class Workers(Protocol):
     """Three lines of work that never wait for each other: commits, cold reads, upkeep."""
 
     def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
-        """Makes a group commit durable, one at a time: at once and returned, or later, when `done` is called."""
+        """Makes a group commit durable, one at a time: later, when `done` is called, or begun at once and returned.
+
+        What was returned is durable when `finish` has returned True, which comes before any other job.
+        """
+
+    def finish(self) -> bool:
+        """Waits for the commit that was begun at once. False: it failed, and the node knows."""
 
     def sync(self, job: Callable[[], Any], done: Done) -> None:
         """Anything else that must be durable, in the line of the commits: none is under way then."""
@@ -37,6 +43,9 @@ class InlineWorkers:
         written = self._write(job)
         self._done.append(lambda: done(written))
         return None
+
+    def finish(self) -> bool:
+        return True
 
     def read(self, job: Callable[[], Any], done: Done) -> None:
         result = job()

@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from tocsin.model.errors import DataDirectoryInUse, StorageFailed, StorageFull
@@ -105,6 +105,13 @@ class DiskFile:
                 pieces.append(data)
                 got += len(data)
             return b"".join(pieces)
+
+    def start_writing(self, position: int, length: int) -> None:
+        if hasattr(os, "posix_fadvise"):
+            # Linux begins to write out what has not been, and keeps it in memory until that is done, at least. Should
+            # the disk be failing, the sync will say so.
+            with suppress(OSError):
+                os.posix_fadvise(self._descriptor, position, length, os.POSIX_FADV_DONTNEED)
 
     def sync(self) -> None:
         try:

@@ -32,6 +32,9 @@ class File(Protocol):
     def read(self, position: int, length: int) -> bytes:
         """Up to `length` bytes; fewer only at the end of the file."""
 
+    def start_writing(self, position: int, length: int) -> None:
+        """A hint: this much will be synced in a moment, so the disk may begin with it now. Does not wait."""
+
     def sync(self) -> None:
         """Make all that was written, and the size, durable. The file's name is not covered: see
         `sync_directory`.

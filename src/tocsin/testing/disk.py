@@ -323,6 +323,10 @@ class SimulatedFile:
         self._disk._check_alive()
         return bytes(self._inode.content[position : position + length])
 
+    def start_writing(self, position: int, length: int) -> None:
+        """What a crash finds of it is as uncertain as before."""
+        self._disk._check_alive()
+
     def sync(self) -> None:
         try:
             self._disk._die_if(self._disk._operation("sync", self._name))

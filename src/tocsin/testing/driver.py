@@ -16,6 +16,7 @@ from typing import Any
 from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.machine import Settings as ClientSettings
 from tocsin.journal.jobs import WriteJob, Written
+from tocsin.journal.writer import JournalWriter
 from tocsin.message_manager.machine import MessageManager
 from tocsin.message_manager.machine import Settings as ManagerSettings
 from tocsin.model.limits import KIB, MIB
@@ -46,6 +47,8 @@ class Setup:
     clients: ClientSettings = field(default_factory=lambda: ClientSettings(heartbeat=_NO_HEARTBEAT))
     find_user: Callable[[str], Credentials | None] | None = None
     secret: bytes = b"the node's own secret, 32 bytes!"
+    at_once: bool = False
+    """Commits are begun in the turn that makes them, as a server does on a quick disk."""
 
 
 class DeferredWorkers:
@@ -67,6 +70,9 @@ class DeferredWorkers:
             self._jobs.append((lambda: self._write(job), done))
         return None
 
+    def finish(self) -> bool:
+        return True
+
     def sync(self, job: Callable[[], Any], done: Done) -> None:
         self._jobs.append((job, done))
 
@@ -78,7 +84,7 @@ class DeferredWorkers:
     def catch_up(self) -> None:
         held, self.held = self.held, []
         for job, done in held:
-            self.write(job, done)
+            DeferredWorkers.write(self, job, done)
 
     def settle(self) -> bool:
         """Does the jobs and reports them; says whether there were any."""
@@ -86,6 +92,21 @@ class DeferredWorkers:
         for job, done in jobs:
             done(job())
         return bool(jobs)
+
+
+class AtOnceWorkers(DeferredWorkers):
+    """Commits are begun at once, and waited for before anything leaves."""
+
+    def __init__(self, writer: JournalWriter) -> None:
+        super().__init__(writer.write)
+        self._writer = writer
+
+    def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
+        return super().write(job, done) if self.slow else self._writer.begin(job)
+
+    def finish(self) -> bool:
+        self._writer.finish()
+        return True
 
 
 class Driver:
@@ -110,7 +131,8 @@ class Driver:
         login = Login(self.setup.secret, random.bytes, self.setup.find_user)
         identities = Identities(1, 1, boot)
         self.broker = Broker(self.storage, manager, self.clock, self.setup.clients, login, identities)
-        self.workers = DeferredWorkers(self.storage.recovered.writer.write)
+        writer = self.storage.recovered.writer
+        self.workers = AtOnceWorkers(writer) if self.setup.at_once else DeferredWorkers(writer.write)
         self.storage.attach(self.workers, self.broker.durable, lambda: None)
         self.settle()
 

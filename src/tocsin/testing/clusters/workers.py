@@ -41,6 +41,9 @@ class SimulatedWorkers:
         self._plan("write", lambda: self._write(job), done)
         return None
 
+    def finish(self) -> bool:
+        return True
+
     def sync(self, job: Callable[[], Lsn], done: Callable[[Lsn], None]) -> None:
         self._plan("write", job, done)
 
