@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
+from hypothesis import strategies as st
 from tests.model.forging import patch, patch_entry, seal
 from tests.model.strategies import Rows, rows
 
+from tocsin.model import batch
 from tocsin.model.batch import (
     ENTRY,
     FLAG_GROUPS,
@@ -260,6 +264,26 @@ def test_offsets_that_do_not_rise_to_the_length(ends: tuple[int, int, int]) -> N
     struct.pack_into("<3I", encoded, Block(bytes(encoded)).directory()[0][4], *ends)
     with pytest.raises(MessageFormatError, match="do not rise"):
         check_block(seal(bytes(encoded)))
+
+
+@given(
+    steps=st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=400),
+    changed=st.none() | st.tuples(st.integers(0, 400), st.integers(0, 2**32 - 1)),
+    many=st.booleans(),
+)
+@example(steps=[1] * 300, changed=(150, 2**32 - 1), many=True)
+@example(steps=[1] * 300, changed=(150, 148), many=True)
+@example(steps=[1] * 300, changed=(0, 1), many=True)
+@example(steps=[0] * 300, changed=None, many=True)
+@example(steps=[2**31 - 1] + [0] * 299, changed=None, many=True)
+def test_many_offsets_are_compared_as_few_are(steps: list[int], changed: tuple[int, int] | None, many: bool) -> None:
+    """Compared at once, as one long number, they are judged as by comparing each with the next."""
+    ends = [min(end, 2**31 - 1) for end in accumulate(steps * (100 if many else 1), initial=0)]
+    length = ends[-1]
+    if changed is not None:
+        ends[changed[0] % len(ends)] = changed[1]
+    expected = ends[0] == 0 and ends[-1] == length and all(one <= other for one, other in pairwise(ends))
+    assert batch._rise(memoryview(array("I", ends).tobytes()), length) is expected
 
 
 def test_the_same_column_twice() -> None:

@@ -6,7 +6,6 @@ are collected in a list and encoded as one column; headers and properties are ke
 
 from __future__ import annotations
 
-import zlib
 from typing import Any, NamedTuple
 
 from tocsin.client.pending import Pending
@@ -21,6 +20,7 @@ from tocsin.model.batch import (
     DeliveryMode,
     encode_block,
 )
+from tocsin.model.checksum import crc32
 from tocsin.model.columns import bytes_column, text_column, value_column
 from tocsin.model.destination import Destination
 from tocsin.model.errors import MessageFormatError
@@ -150,7 +150,7 @@ class Batch:
         fields[12:15] = stamp
         fields[18:20] = first_sequence, unconfirmed_from
         body = HEADER.pack(*fields)[8:] + self.block[HEADER.size :]
-        self.block = b"".join((self.block[:4], zlib.crc32(body).to_bytes(4, "little"), body))
+        self.block = b"".join((self.block[:4], crc32(body).to_bytes(4, "little"), body))
         if first_sequence != self.first_sequence:
             self.first_sequence = first_sequence
             self._tell_senders()

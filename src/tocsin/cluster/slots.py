@@ -6,9 +6,9 @@ directory, and no message.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 
+from tocsin.model.checksum import crc32
 from tocsin.model.errors import ConfigError
 from tocsin.model.limits import GROUPS_MAX, NAME_SLOTS
 
@@ -16,7 +16,7 @@ SLOTS = NAME_SLOTS
 
 
 def slot_of(name: str) -> int:
-    return zlib.crc32(name.encode("utf-8", "surrogatepass")) % SLOTS
+    return crc32(name.encode("utf-8", "surrogatepass")) % SLOTS
 
 
 class SlotTable:

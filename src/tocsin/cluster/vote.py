@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from zlib import crc32
 
 from tocsin.cluster.group_config import (
     NO_BALLOT,
@@ -29,6 +28,7 @@ from tocsin.cluster.group_config import (
     unpack_config,
 )
 from tocsin.cluster.packing import Packer, Unpacker
+from tocsin.model.checksum import crc32
 from tocsin.model.errors import JournalDamaged, NewerFormat, ProtocolError
 from tocsin.runtime.ports import Buffer
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from contextlib import suppress
-from zlib import crc32
 
 from tocsin.journal.atomic_file import replace_file
 from tocsin.journal.scan import Record
@@ -43,6 +42,7 @@ from tocsin.journal.staging import (
     staged_streams,
     stream_folders,
 )
+from tocsin.model.checksum import crc32
 from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn
 from tocsin.runtime.ports import Files

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import struct
 from enum import Enum
-from zlib import crc32
 
 from tocsin.journal.atomic_file import replace_file
 from tocsin.journal.segment import FORMAT_VERSION, Identity
+from tocsin.model.checksum import crc32
 from tocsin.model.errors import StorageFull
 from tocsin.runtime.ports import Files, Random
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from zlib import crc32
 
 from tocsin.journal.jobs import Location
 from tocsin.journal.record import HEADER, HEADER_BYTES, record_bytes
 from tocsin.journal.segment import FILE_HEADER_BYTES, HeaderState, decode_header
+from tocsin.model.checksum import crc32
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.limits import READ_BYTES_MAX, READ_GAP_BYTES_MAX, READ_OPEN_FILES_MAX, READ_WINDOW_BYTES_MIN
 from tocsin.runtime.ports import Buffer, File, Files

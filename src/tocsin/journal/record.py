@@ -29,8 +29,8 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Sequence
-from zlib import crc32
 
+from tocsin.model.checksum import crc32
 from tocsin.runtime.ports import Buffer
 
 HEADER_BYTES = 40

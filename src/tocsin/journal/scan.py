@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
-from zlib import crc32
 
 from tocsin.journal.record import BARRIER, FLAG_LAST, HEADER, HEADER_BYTES
+from tocsin.model.checksum import crc32
 from tocsin.model.identity import Lsn
 from tocsin.runtime.ports import File
 

@@ -32,7 +32,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import Enum
-from zlib import crc32
+
+from tocsin.model.checksum import crc32
 
 FILE_HEADER_BYTES = 80
 FORMAT_VERSION = 1

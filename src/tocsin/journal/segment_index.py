@@ -26,11 +26,11 @@ import struct
 import sys
 from array import array
 from bisect import bisect_left
-from zlib import crc32
 
 from tocsin.journal.record import HEADER_BYTES
 from tocsin.journal.scan import BARRIER_STEP
 from tocsin.journal.segment import FILE_HEADER_BYTES, FORMAT_VERSION, FileHeader
+from tocsin.model.checksum import crc32
 
 LIVE = 1
 _PADDING_BITS = 7

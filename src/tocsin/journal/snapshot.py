@@ -33,9 +33,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
-from zlib import crc32
 
 from tocsin.journal.segment import FORMAT_VERSION, TEMPORARY, numbered
+from tocsin.model.checksum import crc32
 from tocsin.model.errors import JournalDamaged, NewerFormat, StorageFull
 from tocsin.model.identity import Lsn
 from tocsin.model.limits import MIB

@@ -20,9 +20,9 @@ import struct
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from zlib import crc32
 
 from tocsin.journal.segment import FORMAT_VERSION, FileHeader
+from tocsin.model.checksum import crc32
 
 _MAGIC = b"TOCSTIDX"
 _LAYOUT = struct.Struct("<8sH6x16sQQII")

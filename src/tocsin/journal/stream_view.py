@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
-from zlib import crc32
 
 from tocsin.journal.record import HEADER, HEADER_BYTES
 from tocsin.journal.segment import FILE_HEADER_BYTES, STREAM_FLAVOUR, HeaderState, decode_header
 from tocsin.journal.stream_entry import ENTRY, PREFIX_BYTES, decode_prefix
+from tocsin.model.checksum import crc32
 from tocsin.model.errors import JournalDamaged
 
 

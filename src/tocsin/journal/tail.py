@@ -9,10 +9,10 @@ rotten bit does not look like that.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from zlib import crc32
 
 from tocsin.journal.record import ALIGNMENT, BARRIER, FLAG_LAST, HEADER, HEADER_BYTES
 from tocsin.journal.scan import Stop
+from tocsin.model.checksum import crc32
 from tocsin.runtime.ports import File
 
 SECTOR_BYTES = 512

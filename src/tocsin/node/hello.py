@@ -13,8 +13,8 @@ from __future__ import annotations
 import hashlib
 import struct
 from dataclasses import dataclass
-from zlib import crc32
 
+from tocsin.model.checksum import crc32
 from tocsin.model.errors import ProtocolError
 from tocsin.model.limits import BUS_CONTROL_MESSAGE_BYTES_MAX
 from tocsin.runtime.ports import Buffer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import zlib
 from time import perf_counter
 from typing import Any
 
@@ -12,6 +11,7 @@ from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.machine import Settings as ClientSettings
 from tocsin.message_manager.destination import Options
 from tocsin.message_manager.machine import Settings as ManagerSettings
+from tocsin.model.checksum import crc32
 from tocsin.model.errors import StorageFailed
 from tocsin.model.values import Bytes
 from tocsin.node.access_files import AccessFiles
@@ -280,4 +280,4 @@ def joined(out: list[tuple[int, list[Bytes]]]) -> list[tuple[int, list[Bytes]]]:
 
 def name_number(name: str) -> int:
     """A name as 16 bits for unique ids."""
-    return zlib.crc32(name.encode()) & 0xFFFF
+    return crc32(name.encode()) & 0xFFFF

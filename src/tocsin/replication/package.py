@@ -36,10 +36,10 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from zlib import crc32
 
 from tocsin.journal.snapshot import Section
 from tocsin.journal.stream_entry import StreamEntry
+from tocsin.model.checksum import crc32
 from tocsin.model.limits import SNAPSHOT_CHUNK_BYTES
 from tocsin.replication.catch_up import whole_digest
 from tocsin.replication.data_pool import digest_of

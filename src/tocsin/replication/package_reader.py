@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
-from zlib import crc32
 
 from tocsin.journal.scan import Record
 from tocsin.journal.snapshot import Section
 from tocsin.journal.staging import StreamPiece
 from tocsin.journal.stream_entry import StreamEntry
+from tocsin.model.checksum import crc32
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import RECORD_BYTES_MAX

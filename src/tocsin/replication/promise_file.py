@@ -10,9 +10,9 @@
 from __future__ import annotations
 
 import struct
-from zlib import crc32
 
 from tocsin.journal.atomic_file import replace_file
+from tocsin.model.checksum import crc32
 from tocsin.model.errors import JournalDamaged, NewerFormat, StorageFull
 from tocsin.runtime.ports import Files
 

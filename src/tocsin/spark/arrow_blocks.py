@@ -8,6 +8,7 @@ What all rows share (topic, partition) is made once and cut to length.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 from tocsin.model.batch import FLAG_NO_MESSAGE_ID, Block, Column, DeliveryMode
 from tocsin.model.limits import SPARK_BATCH_BYTES, SPARK_BATCH_ROWS
 from tocsin.model.message import MODE_WORDS, message_id
-from tocsin.spark.arrow_columns import BlockColumns, Ranges, constant, counted, number, pick
+from tocsin.spark.arrow_columns import BlockColumns, Ranges, constant, counted, number, numbers, pick
 from tocsin.spark.arrow_properties import headers_of, properties_of, property_of
 from tocsin.spark.schema import PROPERTY, Wanted
 
@@ -49,7 +50,11 @@ class Part:
         self.offset = found.offset
         self.append_time = found.append_time
         self.ranges = found.ranges
-        self.rows = sum(end - start for start, end in self.ranges)
+        if len(self.ranges) == 1:
+            ((start, end),) = self.ranges
+            self.rows = end - start
+        else:
+            self.rows = sum(end - start for start, end in self.ranges)
         self.whole = self.rows == self.block.count
         self.columns = BlockColumns(self.block)
 
@@ -136,18 +141,30 @@ def _offsets(parts: Sequence[Part]) -> Any:
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
-def _timestamps(part: Part) -> Any:
+def _timestamps(parts: Sequence[Part]) -> Any:
     """When a message was sent; when it was stored, should the sender have given no time."""
-    base, count = part.block.base_timestamp, part.block.count
+    if any(part.block.base_timestamp and part.block.has_column(Column.TIMESTAMP) for part in parts):
+        return _own_timestamps(parts)
+    return _times_of_blocks(parts, lambda part: part.block.base_timestamp or part.append_time)
+
+
+def _timestamps_of(part: Part) -> Any:
+    base = part.block.base_timestamp
     deltas = part.columns.fixed(Column.TIMESTAMP, pa.int32()) if base else None
     if deltas is None:
-        return _same_time(base or part.append_time, count)
+        return pa.repeat(number((base or part.append_time) * 1000), part.block.count).view(TIMESTAMP)
     milliseconds = pc.add(deltas.cast(pa.int64()), number(base))
     return pc.multiply(milliseconds, THOUSAND).view(TIMESTAMP)
 
 
-def _same_time(milliseconds: int, count: int) -> Any:
-    return pa.repeat(number(milliseconds * 1000), count).view(TIMESTAMP)
+_own_timestamps = _joined(_timestamps_of)
+
+
+def _times_of_blocks(parts: Sequence[Part], milliseconds: Callable[[Part], int]) -> Any:
+    """One time for all rows of a block: most blocks have one of their own, so no two are looked for that are alike."""
+    times = numbers([milliseconds(part) * 1000 for part in parts])
+    ends = numbers(accumulate(part.rows for part in parts))
+    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, times)).view(TIMESTAMP)
 
 
 def _expiries(part: Part) -> Any:
@@ -180,7 +197,7 @@ _MAKERS: dict[str, Maker] = {
     "value": _joined(lambda part: part.columns.variable(Column.BODY, pa.binary())),
     "partition": _of_blocks(lambda part: 0, pa.int32()),
     "offset": _offsets,
-    "timestamp": _joined(_timestamps),
+    "timestamp": _timestamps,
     "timestampType": _of_blocks(lambda part: part.timestamp_type, pa.int32()),
     "messageId": _joined(_message_ids),
     "correlationId": _text(Column.CORRELATION_ID),
@@ -192,5 +209,5 @@ _MAKERS: dict[str, Maker] = {
     "groupId": _text(Column.GROUP_ID),
     "groupSequence": _joined(lambda part: part.columns.fixed_or_nulls(Column.GROUP_SEQUENCE, pa.int32())),
     "bodyKind": _of_blocks(lambda part: part.block.body_kind.name.lower(), pa.string()),
-    "appendTime": _joined(lambda part: _same_time(part.append_time, part.block.count)),
+    "appendTime": lambda parts: _times_of_blocks(parts, lambda part: part.append_time),
 }

@@ -7,7 +7,8 @@ what lies askew is copied first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -39,6 +40,12 @@ ARROW_TYPES = {
 def number(value: int) -> Any:
     """A number for Arrow to calculate with. Given a plain one, Arrow looks for NumPy and pandas first, each time."""
     return pa.scalar(value, pa.int64())
+
+
+def numbers(values: Iterable[int]) -> Any:
+    """An array of them, for the same reason not made by Arrow itself."""
+    content = array("q", values)
+    return pa.Array.from_buffers(pa.int64(), len(content), [None, pa.py_buffer(content)])
 
 
 class BlockColumns:

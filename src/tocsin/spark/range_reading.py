@@ -21,6 +21,7 @@ from tocsin.spark.connections import connection_to, give_up_connection
 from tocsin.spark.partitioning import Slice
 from tocsin.spark.schema import Wanted, stored_columns, wanted_columns
 from tocsin.spark.server_options import ServerOptions
+from tocsin.spark.worker import settle_worker
 
 
 class RangePartition(InputPartition):
@@ -43,6 +44,7 @@ class RangeReading:
     """Whether the server's files are read: None where they can be, False never."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        settle_worker()
         # Spark makes up an empty partition when there is nothing to read.
         if isinstance(partition, RangePartition):
             yield from self.convert(partition.slices)

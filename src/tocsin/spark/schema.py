@@ -56,6 +56,8 @@ MORE_COLUMNS: dict[str, DataType] = {
     "appendTime": TimestampType(),
 }
 COLUMNS = {**KAFKA_COLUMNS, **MORE_COLUMNS}
+NULLABLE = ("key", "value")
+"""Of Kafka's columns. Told that there are no nulls in the others, Spark does not look for them in every row."""
 _BY_LOWER_CASE = {name.lower(): name for name in COLUMNS}
 
 PROPERTY = "property:"
@@ -87,7 +89,7 @@ class Wanted:
 
 
 def default_schema(include_headers: bool) -> StructType:
-    fields = [StructField(name, kind) for name, kind in KAFKA_COLUMNS.items()]
+    fields = [StructField(name, kind, name in NULLABLE) for name, kind in KAFKA_COLUMNS.items()]
     if include_headers:
         fields.append(StructField("headers", HEADERS))
     return StructType(fields)

@@ -24,6 +24,7 @@ from tocsin.spark.columns_from_arrow import Cutter, RowShape
 from tocsin.spark.connections import connection_to, give_up_connection
 from tocsin.spark.frame_rows import FrameRows
 from tocsin.spark.sink_options import EXACTLY_ONCE, SinkOptions
+from tocsin.spark.worker import settle_worker
 
 
 class Epoch(NamedTuple):
@@ -56,6 +57,7 @@ class Outlet(Protocol):
 
 
 def write_rows(sink: SinkOptions, shape: RowShape, epoch: Epoch, batches: Iterator[Any]) -> TaskReceipts:
+    settle_worker()
     context = TaskContext.get()
     partition = 0 if context is None else context.partitionId()
     connection = connection_to(sink.server, patient=True)

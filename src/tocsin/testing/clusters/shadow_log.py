@@ -5,10 +5,10 @@ It outlives the process: what was durable when a process died is what its disk m
 
 from __future__ import annotations
 
-import zlib
 from typing import NamedTuple
 
 from tocsin.journal.journal import Journal
+from tocsin.model.checksum import crc32
 from tocsin.node.group_log import HostedLog
 from tocsin.node.group_member import GroupMember
 from tocsin.replication.journal_log import JournalLog
@@ -28,7 +28,7 @@ class Chosen(NamedTuple):
 def chosen(entry: Entry) -> Chosen:
     digest = 0
     for part in entry.parts:
-        digest = zlib.crc32(part, digest)
+        digest = crc32(part, digest)
     return Chosen(entry.epoch, entry.kind, digest, entry)
 
 

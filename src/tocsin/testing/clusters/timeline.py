@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import heapq
-import zlib
 from collections.abc import Callable
 from random import Random
 from typing import TypeAlias
 
+from tocsin.model.checksum import crc32
 from tocsin.testing.simulation.clock import DriftingClock
 
 
@@ -66,7 +66,7 @@ class Timeline:
 
     def note(self, data: bytes) -> None:
         """Whatever is said between nodes belongs to the trace."""
-        self.trace = zlib.crc32(data, self.trace)
+        self.trace = crc32(data, self.trace)
 
     def run_until(self, end: float) -> None:
         queue = self._queue
