@@ -98,9 +98,9 @@ def test_text_that_utf8_cannot_hold_spoils_no_batch() -> None:
 
 def test_send_many_makes_a_small_batch_first_and_full_ones_after() -> None:
     dialogue, made = producer()
-    bodies = [str(number).encode() for number in range(5_000)]
+    bodies = [str(number).encode() for number in range(5 * CLIENT_BATCH_MESSAGES)]
 
-    assert finish(dialogue, made._send_many_steps(iter(bodies), None, {})) == 5_000
+    assert finish(dialogue, made._send_many_steps(iter(bodies), None, {})) == len(bodies)
 
     blocks = sent(dialogue)
     assert blocks[0].count == FIRST_CHUNK
