@@ -26,10 +26,13 @@ _TYPES: dict[str, DataType] = {
 }  # fmt: skip
 
 
+NOT_NULL = " not null"
+
+
 def schema_of(text: str) -> StructType:
     """`offset long, value binary`; a comma and a space end a column, backticks may stand around its name."""
     fields = []
     for column in text.split(", "):
-        name, _, kind = column.rpartition(" ")
-        fields.append(StructField(name.strip("`"), _TYPES[kind]))
+        name, _, kind = column.removesuffix(NOT_NULL).rpartition(" ")
+        fields.append(StructField(name.strip("`"), _TYPES[kind], not column.endswith(NOT_NULL)))
     return StructType(fields)

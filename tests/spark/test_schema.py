@@ -12,7 +12,8 @@ from tocsin.spark.schema import COLUMNS, default_schema, stored_columns, wanted_
 
 def test_without_a_schema_it_is_kafkas() -> None:
     expected = (
-        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+        "key binary, value binary, topic string not null, partition int not null, offset bigint not null, "
+        "timestamp timestamp not null, timestampType int not null"
     )
     assert default_schema(include_headers=False) == schema_of(expected)
     assert default_schema(include_headers=True) == schema_of(

@@ -9,6 +9,7 @@ conversion    the JMS conversion tables
 ranges        sorted, disjoint ranges of numbers: acknowledgements and reserves
 batch         the columnar block: the unit of work between two clients
 stored_block  where it is in a record of a journal or of a topic's file
+checksum      CRC-32, as fast as can be had
 columns       between Python values and the columns of a block
 dead_notes    what a dead message says about itself
 editing       slicing blocks and adding columns to them

@@ -12,6 +12,7 @@ stream_planning    a streaming query's batches; admission, holding, draining, of
 pushdown           Spark's filters as selectors; selector_check refuses a wrong one early
 partitioning       which task reads what; cores: how many there can be
 range_reading      what a task does; connections: what it keeps from task to task
+worker             the process that tasks run in
 away               what a query says when nobody answers
 arrow_blocks       blocks of messages as record batches; arrow_columns, arrow_properties
 sink               frame.write; stream_sink is frame.writeStream; sink_options, sink_schema: what they are told
