@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from tocsin.model.errors import PipelineFailed
+from tocsin.spark.pipelines import watching
 from tocsin.spark.pipelines.watching import Watched, Watcher, positions, take_progress
 
 
@@ -39,6 +40,7 @@ class PlayedQuery:
         self._error = error
         self._shown = 0
         self.isActive = True
+        self.busy = False
         self.stops = 0
 
     def awaitTermination(self, timeout: float) -> bool:
@@ -49,6 +51,10 @@ class PlayedQuery:
                 raise self._error
             self.isActive = False
         return not self.isActive
+
+    @property
+    def status(self) -> dict[str, bool]:
+        return {"isTriggerActive": self.busy}
 
     @property
     def lastProgress(self) -> Report | None:
@@ -108,6 +114,23 @@ def test_to_stop_is_asked_for() -> None:
     heard = [watcher.listening]
     watched = watcher.watch(query)
     assert [*heard, watcher.listening] == [False, True]
+    assert (query.stops, watched.batches) == (1, 3)
+
+
+def test_the_batch_under_way_may_end_before_the_stop() -> None:
+    stop = threading.Event()
+    query: Any = PlayedQuery([report(number, 10) for number in range(100)])
+    query.busy = True
+    watched = Watcher(lambda watched: stop.set() if watched.batches == 3 else None, stop=stop).watch(query)
+    assert (query.stops, watched.batches) == (1, 4)
+
+
+def test_a_batch_that_takes_long_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "FINISH_SECONDS", 0.0)
+    stop = threading.Event()
+    query: Any = PlayedQuery([report(number, 10) for number in range(100)])
+    query.busy = True
+    watched = Watcher(lambda watched: stop.set() if watched.batches == 3 else None, stop=stop).watch(query)
     assert (query.stops, watched.batches) == (1, 3)
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 LOOK_SECONDS = 0.25
+FINISH_SECONDS = 5.0
+_FINISH_LOOK_SECONDS = 0.05
 OBSERVED = "tocsin_"
 """How the names of observations begin that pipelines make to count rows."""
 
@@ -75,6 +77,8 @@ class Watcher:
                 last_batch = self._look(query, watched, last_batch)
                 watched.seconds = time.monotonic() - began
                 self._show(watched)
+            if not ended:
+                _let_finish(query, last_batch)
         except Exception as error:
             raise PipelineFailed(cause_of(error)) from error
         finally:
@@ -94,6 +98,16 @@ class Watcher:
                 take_progress(watched, progress)
                 last_batch = progress.batchId
         return last_batch
+
+
+def _let_finish(query: StreamingQuery, last_batch: int) -> None:
+    """Waits for the batch that is under way, if it ends soon: broken off, it would have to be done again."""
+    deadline = time.monotonic() + FINISH_SECONDS
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        newest = query.lastProgress
+        if newest is not None and newest.batchId > last_batch:
+            return
+        query.awaitTermination(_FINISH_LOOK_SECONDS)
 
 
 def take_progress(watched: Watched, progress: Mapping[str, Any]) -> None:
