@@ -15,7 +15,7 @@ from tocsin.cli.bench.process import BenchFailed
 from tocsin.client.staging import StagedColumns
 from tocsin.model.batch import BodyKind, Column
 from tocsin.model.columns import bytes_column
-from tocsin.model.limits import CLIENT_BATCH_MESSAGES
+from tocsin.model.limits import CLIENT_BATCH_BYTES, CLIENT_BATCH_MESSAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 VALUE_BYTES = 100
 KEY_BYTES = 8
 FILES = 8
-ROWS_MIN = FILES * CLIENT_BATCH_MESSAGES
+BLOCK_ROWS = min(CLIENT_BATCH_MESSAGES, CLIENT_BATCH_BYTES // (VALUE_BYTES + KEY_BYTES))
+"""As many as `send_many` puts into one block."""
+ROWS_MIN = FILES * BLOCK_ROWS
 """A block for each file: tasks begin and end where blocks do."""
 UNDER_WAY_MAX = 32
 _SYMBOLS = ("ACME", "INIT", "HOOL", "UMBR", "STRK", "WAYN", "SOYL", "TYRL")
@@ -62,8 +64,8 @@ def fill_topic(url: str, topic: str, count: int) -> float:
 
 
 def _blocks(count: int) -> Iterator[StagedColumns]:
-    for first in range(0, count, CLIENT_BATCH_MESSAGES):
-        numbers = range(first, min(first + CLIENT_BATCH_MESSAGES, count))
+    for first in range(0, count, BLOCK_ROWS):
+        numbers = range(first, min(first + BLOCK_ROWS, count))
         bodies = bytes_column(Column.BODY, list(map(value_of, numbers)))
         keys = bytes_column(Column.KEY, list(map(key_of, numbers)))
         yield StagedColumns(len(numbers), BodyKind.BYTES, [bodies, keys])

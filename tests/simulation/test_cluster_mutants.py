@@ -64,17 +64,24 @@ def everything_looks_torn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sync_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    write: Callable[..., None] = ActiveSegment.write
+    write, sync = ActiveSegment.write, ActiveSegment.sync
 
-    def careless(active: ActiveSegment, encoder: Any, *, sync: bool) -> None:
+    def careless_write(active: ActiveSegment, encoder: Any, *, zeros_ahead: bool) -> None:
         try:
-            write(active, encoder, sync=sync)
+            write(active, encoder, zeros_ahead=zeros_ahead)
+        except StorageFailed:
+            active.position, active.chain = encoder.position, encoder.chain
+
+    def careless_sync(active: ActiveSegment) -> None:
+        try:
+            sync(active)
         except StorageFailed:
             with suppress(StorageFailed):
                 active.file.sync()
-            active.position, active.chain = encoder.position, encoder.chain
+            active.synced = active.position
 
-    monkeypatch.setattr(ActiveSegment, "write", careless)
+    monkeypatch.setattr(ActiveSegment, "write", careless_write)
+    monkeypatch.setattr(ActiveSegment, "sync", careless_sync)
 
 
 def epochs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ VALUE_ITEMS_MAX = 65_536
 
 # What a client puts into one batch before it closes it.
 CLIENT_BATCH_MESSAGES = 4_000
-CLIENT_BATCH_BYTES = 512 * KIB
+CLIENT_BATCH_BYTES = 256 * KIB
 CLIENT_WAITING_BYTES_MAX = 4 * CLIENT_BATCH_BYTES
 CLIENT_WAITING_BATCHES_MAX = 64
 """What may wait in a client for one destination before those who send are held back."""
