@@ -49,7 +49,10 @@ def test_an_epoch_outlives_whoever_is_killed_and_is_there_once(tmp_path: Path) -
         with tocsin.connect(cluster.url) as connection, tocsin.connect(cluster.url_of("cm-2")) as steady:
             for topic in TOPICS:
                 connection.create_destination(topic.partition(":")[2], "topic", retained=True)
-            assert all(group["destinations"] for group in cluster.status()["groups"]), "both groups have topics"
+            # Nodes tell their status now and then, so what was created a moment ago need not be in it yet.
+            cluster.wait_for(
+                lambda status: all(group["destinations"] for group in status["groups"]), "both groups have topics"
+            )
             first = [stage(connection, topic, 0) for topic in TOPICS]
             killed = [cluster.group(number)["primary"] for number in (1, 2)]
             for node in killed:
