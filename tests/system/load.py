@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 from tests.system.processes import PATIENCE
 
 import tocsin
+from tocsin.model.limits import SESSION_GRACE_SECONDS
 
 QUEUE = "orders"
 TOPIC = "prices"
@@ -20,6 +22,8 @@ BATCH = 50
 UNCONFIRMED_MAX = 200
 GROUP = 20
 NACK_EVERY = 37
+CERTAIN_SECONDS = SESSION_GRACE_SECONDS - 2.0
+"""Who has heard from the server so recently has not been given up: answers are less than two seconds old."""
 BACKLOG_MAX = 5_000
 """Producers wait for consumers, so that a slow machine can drain what is there at the end in time."""
 
@@ -46,7 +50,7 @@ class Ledger:
     resurrected: list[str] = field(default_factory=list)
     """Messages that came although their acknowledgement was stored."""
     life: int = 0
-    """How often the server has been killed."""
+    """Counts the times before, during and after each fault."""
     seen: dict[str, list[Seen]] = field(default_factory=lambda: defaultdict(list))
     """Per consumer, in the order of delivery."""
     errors: list[BaseException] = field(default_factory=list)
@@ -66,8 +70,18 @@ class Ledger:
             self.confirmed[destination].update(bodies)
             self.changed.notify_all()
 
-    def killed(self) -> None:
-        """Said before the server dies, so that nobody takes an old certainty for a new one."""
+    @contextmanager
+    def fault(self) -> Iterator[None]:
+        """Around what kills, stops, freezes or cuts off, so that nobody takes an old certainty for a new one.
+
+        What was certain until the last moment before the fault is not certain after it: a message that was seen then
+        and is acknowledged after a long outage may be another consumer's by now.
+        """
+        self._begin_life()
+        yield
+        self._begin_life()
+
+    def _begin_life(self) -> None:
         with self.changed:
             self.life += 1
 
@@ -90,14 +104,16 @@ class Reader:
 
     With several consumers on a queue, one that comes back late may find that another has got its messages; what it
     says about them then has no effect. So a consumer is `current` once it has seen and acknowledged a group within one
-    life of the server. What it sees and acknowledges from then on in the same life is certain. Alone on a
-    subscription it is certain at once.
+    life of the ledger. What it sees and acknowledges from then on in the same life is certain. Alone on a
+    subscription it is certain at once, unless it was away for so long that its session was given up: then what it held
+    comes again.
     """
 
     def __init__(self, ledger: Ledger, name: str, *, alone: bool) -> None:
         self._ledger, self._name, self._alone = ledger, name, alone
         self._group: list[tuple[str, int]] = []
         self._current_in = -1
+        self._heard = time.monotonic()
 
     @property
     def waiting(self) -> int:
@@ -116,16 +132,19 @@ class Reader:
 
     def acknowledged(self) -> None:
         """Everything seen so far has been acknowledged and the client says that this is durable."""
-        ledger = self._ledger
+        ledger, now = self._ledger, time.monotonic()
         with ledger.changed:
             group, self._group = self._group, []
             bodies = {body for body, _ in group}
             ledger.acknowledged |= bodies
             in_this_life = bool(group) and all(life == ledger.life for _, life in group)
-            if self._alone or (in_this_life and self._current_in == ledger.life):
+            was_away = now - self._heard > CERTAIN_SECONDS
+            if (self._alone and not was_away) or (in_this_life and self._current_in == ledger.life):
                 ledger.finished |= bodies
             elif in_this_life:
                 self._current_in = ledger.life
+            if group:
+                self._heard = now
             ledger.changed.notify_all()
 
 

@@ -43,32 +43,34 @@ class Chaos:
 
     def _kill(self) -> str:
         names = self._names(most=2)
-        for name in names:
-            self.cluster.kill(name)
+        with self.ledger.fault():
+            for name in names:
+                self.cluster.kill(name)
         self._some_time()
         self.cluster.start(*names)
         return str(names)
 
     def _kill_all(self) -> str:
-        for name in self.cluster.names:
-            self.cluster.kill(name)
+        with self.ledger.fault():
+            for name in self.cluster.names:
+                self.cluster.kill(name)
         self.cluster.start()
         return ""
 
     def _cut(self) -> str:
         names = self._names(most=len(self.cluster.names) - 1)
-        self.network.isolate(names)
-        self._some_time()
-        self.ledger.killed()
+        with self.ledger.fault():
+            self.network.isolate(names)
+            self._some_time()
         self.network.heal()
         return str(names)
 
     def _freeze(self) -> str:
         names = self._names(most=2)
-        for name in names:
-            self.cluster.signal(name, signal.SIGSTOP)
-        self._some_time()
-        self.ledger.killed()
+        with self.ledger.fault():
+            for name in names:
+                self.cluster.signal(name, signal.SIGSTOP)
+            self._some_time()
         for name in names:
             self.cluster.signal(name, signal.SIGCONT)
         return str(names)
@@ -85,7 +87,6 @@ def strike_until(over: Callable[[int], bool], folder: Path, members: int, seed: 
         chaos = Chaos(cluster, network, ledger, random.Random(seed))
         while not over(len(struck)):
             wait_for_load(ledger, confirmed=chaos.chance.choice((1, 200)), settled=chaos.chance.choice((0, 50)))
-            ledger.killed()
             struck.append(chaos.strike())
             until(cluster, ledger, cluster.is_well, f"is well again after {struck[-1]}")
         load.finish()

@@ -73,9 +73,8 @@ def test_a_frozen_client_manager_holds_up_nobody_at_another_one(tmp_path: Path) 
         pulse = Pulse(cluster.url_of("cm-1"))
         with load.running() as ledger, pulse.beating():
             ledger.wait_for(lambda: ledger.confirmations > 500 and len(ledger.acknowledged) > 100, "there is load")
-            ledger.killed()
             already = pulse.sent
-            with frozen(cluster, "cm-2"):
+            with ledger.fault(), frozen(cluster, "cm-2"):
                 time.sleep(FROZEN_SECONDS)
             assert pulse.sent > already
             cluster.wait_for(lambda seen: seen["well"], "all is well")

@@ -25,8 +25,8 @@ def kill_and_restart(server: ServerProcess, load: Load, ledger: Ledger, kills: i
             ),
             f"there is load before kill {number}",
         )
-        ledger.killed()
-        server.kill()
+        with ledger.fault():
+            server.kill()
         server.start()
     load.finish()
 
