@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tocsin.client_manager import publishing
 from tocsin.client_manager.machine import Settings
 from tocsin.model.batch import BatchHeader, BodyKind, Column, encode_block
 from tocsin.model.columns import bytes_column
@@ -12,7 +13,7 @@ from tocsin.model.errors import AccessDenied, MessageTooLarge, ProtocolError, To
 from tocsin.testing.driver import Driver, Setup
 from tocsin.testing.scripted_client import ScriptedClient
 from tocsin.testing.scripted_session import ScriptedProducer
-from tocsin.wire.frames import FrameType
+from tocsin.wire.frames import FrameType, Publish, write_publish
 
 
 def producer_of(driver: Driver) -> ScriptedProducer:
@@ -37,6 +38,22 @@ def block(producer: ScriptedProducer, **changes: object) -> bytes:
 def test_an_honest_block_passes() -> None:
     producer = producer_of(Driver())
     producer.resend(block(producer))
+    assert producer.confirmed == 1
+
+
+def test_a_rehearsal_checks_what_came_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = producer_of(Driver())
+    data = block(producer)
+    frame = b"".join(write_publish(producer.session.number, Publish(producer.number, data)))
+    checked: list[bytes] = []
+    monkeypatch.setattr(publishing, "check_block", lambda found: checked.append(bytes(found)))
+    publishing.rehearse(frame)
+    assert checked == [data]
+    for cut_off in (frame[:-1], frame[1:], frame[len(frame) // 2 :], b""):
+        publishing.rehearse(cut_off)
+    assert checked == [data]
+    monkeypatch.undo()
+    producer.resend(data)
     assert producer.confirmed == 1
 
 

@@ -71,11 +71,11 @@ class Desk:
                 continue
             state = registry.connections.get(session.connection)
             if state is not None:
-                frames: list[Bytes] = [write_confirm(session.number, each) for each in session.confirms.values()]
-                frames += [
-                    write_settled(session.number, Settled(consumer, settled))
-                    for consumer, settled in session.settled.items()
-                ]
+                frames: list[Bytes] = []
+                for confirm in session.confirms.values():
+                    frames.append(write_confirm(session.number, confirm))
+                for consumer, settled in session.settled.items():
+                    frames.append(write_settled(session.number, Settled(consumer, settled)))
                 self.send(state, frames, now)
             session.confirms.clear()
             session.settled.clear()

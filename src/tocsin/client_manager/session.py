@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import lru_cache
 
 from tocsin.model.destination import Destination
 from tocsin.model.identity import DestinationId
@@ -55,6 +56,7 @@ class SessionState:
         self.settled: dict[int, int] = {}
 
 
+@lru_cache(maxsize=128)
 def window_for(producers: int) -> int:
     """The bytes that each of so many producers may have on the way."""
     return max(PRODUCER_WINDOW_BYTES_MIN, min(PRODUCER_WINDOW_BYTES, PRODUCER_WINDOWS_BYTES_MAX // max(1, producers)))

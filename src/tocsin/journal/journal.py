@@ -95,14 +95,16 @@ class Journal:
         """Everything that waits as one group commit, within bounds; the rest comes with the next call."""
         if not self._pending:
             return None
-        count, size = len(self._pending), self._pending_bytes
-        if count > COMMIT_RECORDS_MAX or size > self._commit_bytes:
+        records, live, size = self._pending, self._pending_live, self._pending_bytes
+        first_lsn = Lsn(self.last_lsn - len(records) + 1)
+        if len(records) > COMMIT_RECORDS_MAX or size > self._commit_bytes:
             count, size = self._bounded()
-        first_lsn = Lsn(self.last_lsn - len(self._pending) + 1)
-        job = WriteJob(first_lsn, self._pending, self._pending_live, size)
-        self._pending, self._pending_live = self._pending[count:], self._pending_live[count:]
-        self._pending_sizes = self._pending_sizes[count:]
-        del job.records[count:], job.live[count:]
+            self._pending, self._pending_live = records[count:], live[count:]
+            self._pending_sizes = self._pending_sizes[count:]
+            del records[count:], live[count:]
+        else:
+            self._pending, self._pending_live, self._pending_sizes = [], bytearray(), array("I")
+        job = WriteJob(first_lsn, records, live, size)
         self._pending_bytes -= size
         self._under_way_bytes += size
         self._under_way.append(job)

@@ -85,7 +85,7 @@ class Broker:
         """Moves everything that can move; True when there is more work than one turn should do."""
         more = self._turn()
         while self.storage.pump():
-            self.durable()
+            self.manager.durable(self._now, self._wall)
             more |= self._turn()
             if not self.storage.has_jobs:
                 break

@@ -11,7 +11,7 @@ from tocsin.model.errors import TocsinError
 from tocsin.node.cluster_service import ClusterService
 from tocsin.node.loop import new_event_loop
 from tocsin.node.node_config import NodeConfig
-from tocsin.node.process import SWITCH_SECONDS, set_up_log
+from tocsin.node.process import SWITCH_SECONDS, keep_what_is_there, set_up_log
 
 log = logging.getLogger("tocsin")
 
@@ -41,6 +41,7 @@ async def _run(config: NodeConfig, unclean_promote: str | None) -> int:
         service.force_promotion(unclean_promote)
     loop.add_signal_handler(signal.SIGHUP, _reload, service)
     await service.start()
+    keep_what_is_there()
     _announce(config, service)
     assert service.failed is not None
     await service.until(stop)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.machine import Settings as ClientSettings
+from tocsin.client_manager.publishing import rehearse
 from tocsin.message_manager.destination import Options
 from tocsin.message_manager.machine import Settings as ManagerSettings
 from tocsin.model.checksum import crc32
@@ -53,7 +54,8 @@ class Service:
         self._sync_timer: asyncio.TimerHandle | None = None
         self._tick_due = 0.0
         self._spinning = Spinning(_SPIN_SECONDS)
-        self._lone = False
+        # What a lone request was, while its answer is awaited; empty when there is none.
+        self._lone = b""
         self._congested = False
         # When the loop ran out of work, while it may be worth waiting awake; 0.0 otherwise.
         self._rested = 0.0
@@ -163,7 +165,7 @@ class Service:
             self._spinning.waited(now - self._rested)
             self._rested = 0.0
         # Only one who asks, waits and asks again gains by an answer that comes a little sooner.
-        self._lone = len(data) <= _LONE_BYTES and not self._scheduled
+        self._lone = data if len(data) <= _LONE_BYTES and not self._scheduled else b""
         self.broker.received(connection, data)
         self._schedule()
 
@@ -208,11 +210,12 @@ class Service:
 
     def _rest(self) -> None:
         """Nothing is left to do. Stays awake for a moment when the next request is expected within it."""
-        self._lone = False
+        data, self._lone = self._lone, b""
         self._rested = perf_counter()
         seconds = self._spinning.seconds
         if seconds:
             self._loop.call_soon(self._spin, self._rested + seconds)
+            rehearse(data)
 
     def _spin(self, until: float) -> None:
         if not self._rested:

@@ -113,10 +113,12 @@ class Storage:
             if at_once is not None:
                 self._begun = True
                 journal.written(at_once)
-        for read in self.manager.take_reads():
-            self._reads.begin(read)
-        for drop in self.manager.take_drops():
-            self._journal_upkeep.drop_stream(drop)
+        ledger = self.manager.ledger
+        if ledger.reads or ledger.drops:
+            for read in self.manager.take_reads():
+                self._reads.begin(read)
+            for drop in self.manager.take_drops():
+                self._journal_upkeep.drop_stream(drop)
         if at_once is None and (self._upkeep_due or self._snapshot is not None):
             self._upkeep_due = False
             self._upkeep()

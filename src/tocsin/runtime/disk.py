@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import NoReturn
 
 from tocsin.model.errors import DataDirectoryInUse, StorageFailed, StorageFull
@@ -16,6 +16,7 @@ from tocsin.runtime.ports import Buffer
 
 _IOV_MAX = 1024
 _FEW_PARTS = 16
+_CAN_START_WRITING = hasattr(os, "posix_fadvise")
 _JOIN_BYTES_MAX = 64 * 1024
 """Runs of small parts up to this size are copied together: cheaper than handing the kernel thousands of
 vectors.
@@ -107,11 +108,12 @@ class DiskFile:
             return b"".join(pieces)
 
     def start_writing(self, position: int, length: int) -> None:
-        if hasattr(os, "posix_fadvise"):
-            # Linux begins to write out what has not been, and keeps it in memory until that is done, at least. Should
-            # the disk be failing, the sync will say so.
-            with suppress(OSError):
+        if _CAN_START_WRITING:
+            # Linux begins to write out what has not been, and keeps it in memory until that is done, at least.
+            try:
                 os.posix_fadvise(self._descriptor, position, length, os.POSIX_FADV_DONTNEED)
+            except OSError:
+                return  # Should the disk be failing, the sync will say so.
 
     def sync(self) -> None:
         try:
@@ -251,11 +253,9 @@ class SystemClock:
 
     __slots__ = ()
 
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
+    # Not methods of ours that call them: both are asked several times for each message.
+    now = staticmethod(time.monotonic)
+    wall = staticmethod(time.time)
 
 
 class SystemRandom:
