@@ -172,13 +172,19 @@ def test_a_candidate_that_is_refused_tries_again_with_a_higher_ballot() -> None:
     assert table.stand() > first
 
 
-def test_lower_ranks_go_first() -> None:
-    deadlines = []
-    for node in (1, 2, 3):
-        seat = Seat(node)
-        deadlines.append(Member(SETTINGS, node, 1, seat.log, lambda: 0.5, 0.0).next_deadline())
-    assert deadlines == sorted(deadlines)
-    assert deadlines[0] >= SETTINGS.lease_seconds
+def test_nodes_that_start_together_leave_the_lead_to_the_lowest_rank() -> None:
+    members = [Member(SETTINGS, node, 1, Seat(node).log, lambda: 0.5, 0.0) for node in (1, 2, 3)]
+    first, *later = (member.next_deadline() for member in members)
+    assert first >= SETTINGS.lease_seconds
+    assert later[0] >= first + SETTINGS.start_seconds and later[1] >= later[0] + SETTINGS.start_seconds
+
+
+def test_when_a_primary_falls_silent_lower_ranks_go_first_and_all_soon() -> None:
+    members = [Member(SETTINGS, node, 1, Seat(node).log, lambda: 0.5, 0.0) for node in (2, 3)]
+    for member in members:
+        member.handle(Received(1, beat(EPOCH)), 0.0)
+    deadlines = [member.next_deadline() for member in members]
+    assert SETTINGS.lease_seconds <= deadlines[0] < deadlines[1] < SETTINGS.lease_seconds + SETTINGS.start_seconds
 
 
 def test_payloads_wait_at_a_follower_and_not_at_a_primary() -> None:

@@ -87,7 +87,8 @@ class Member:
         self._forced = False
         """An operator wants this member to lead, whatever it lacks (R13)."""
         self.role = Role.FOLLOWER
-        self.state: RoleState = Backup(self._context, log.promised, 0, now, self._patience())
+        behind = settings.rank(node) * settings.start_seconds
+        self.state: RoleState = Backup(self._context, log.promised, 0, now, self._patience(behind))
         self._handlers: dict[type, Callable[[int, object, float], None]] = self._message_handlers()
 
     # ---- what others may ask

@@ -20,6 +20,10 @@ class GroupSettings:
     eject_seconds: float = EJECT_SECONDS
     """A member that was silent or behind for so long is not waited for any more."""
     rank_seconds: float = 0.05
+    start_seconds: float = 1.0
+    """A group whose nodes are started together is led by the lowest rank from the beginning: for each rank the others
+    wait so much longer, when they have never heard of a primary.
+    """
     round_seconds: float = 1.0
     """One half of a round at the register."""
     fence_grace_seconds: float = 0.05
