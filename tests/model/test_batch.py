@@ -275,6 +275,8 @@ def test_offsets_that_do_not_rise_to_the_length(ends: tuple[int, int, int]) -> N
 @example(steps=[1] * 300, changed=(150, 148), many=True)
 @example(steps=[1] * 300, changed=(0, 1), many=True)
 @example(steps=[0] * 300, changed=None, many=True)
+@example(steps=[7] * 300, changed=None, many=True)
+@example(steps=[7, 6, 8] * 100, changed=None, many=True)
 @example(steps=[2**31 - 1] + [0] * 299, changed=None, many=True)
 def test_many_offsets_are_compared_as_few_are(steps: list[int], changed: tuple[int, int] | None, many: bool) -> None:
     """Compared at once, as one long number, they are judged as by comparing each with the next."""

@@ -442,12 +442,22 @@ def _rise(offsets: memoryview, length: int) -> bool:
         return ends[0] == 0 and ends[-1] == length and sorted(ends) == ends
     if any(offsets[:4]) or int.from_bytes(offsets[-4:], "little") != length:
         return False
-    highest = _highest_bits(len(offsets) // 4 - 1)
+    count = len(offsets) // 4 - 1
+    step = int.from_bytes(offsets[4:8], "little")
+    if step * count == length and int.from_bytes(offsets, "little") == step * _counting_to(count):
+        return True  # All rows have the same size, which is less work to see.
+    highest = _highest_bits(count)
     later, earlier = int.from_bytes(offsets[4:], "little"), int.from_bytes(offsets[:-4], "little")
     return not later & highest and ((later | highest) - earlier) & highest == highest
 
 
 _FEW_OFFSETS_BYTES = 4 * 64
+
+
+@lru_cache(maxsize=16)
+def _counting_to(count: int) -> int:
+    """The numbers from 0 to so many, 32 bits each."""
+    return int.from_bytes(array("I", range(count + 1)).tobytes(), "little")
 
 
 @lru_cache(maxsize=16)

@@ -142,7 +142,7 @@ PRODUCER_SILENCE_SECONDS = 24 * 3600.0
 CACHE_BYTES_DEFAULT = 64 * MIB
 
 # Spark.
-SPARK_BATCH_ROWS = 32_768
+SPARK_BATCH_ROWS = 65_536
 SPARK_BATCH_BYTES = 32 * MIB
 """What one record batch takes; a block that is larger by itself makes one of its own."""
 SPARK_TASK_ROWS_MIN = 100_000

@@ -23,6 +23,7 @@ from tocsin.spark.schema import PROPERTY, Wanted
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 THOUSAND = number(1000)
+_RUNS = pa.run_end_encoded(pa.int64(), pa.int64())
 CREATE_TIME, APPEND_TIME = 0, 1
 """Kafka's numbers: whether the sender set a message's timestamp or the server did."""
 
@@ -163,8 +164,10 @@ _own_timestamps = _joined(_timestamps_of)
 def _times_of_blocks(parts: Sequence[Part], milliseconds: Callable[[Part], int]) -> Any:
     """One time for all rows of a block: most blocks have one of their own, so no two are looked for that are alike."""
     times = numbers([milliseconds(part) * 1000 for part in parts])
-    ends = numbers(accumulate(part.rows for part in parts))
-    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, times)).view(TIMESTAMP)
+    ends = list(accumulate(part.rows for part in parts))
+    # Not `from_arrays`: it makes a number of Arrow's from a plain one, see there.
+    runs = pa.RunEndEncodedArray.from_buffers(_RUNS, ends[-1], [None], children=[numbers(ends), times])
+    return pc.run_end_decode(runs).view(TIMESTAMP)
 
 
 def _expiries(part: Part) -> Any:

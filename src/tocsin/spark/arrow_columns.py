@@ -135,7 +135,7 @@ def constant(value: Any, rows: int, kind: Any) -> Any:
     return made.slice(0, rows)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _constants(value: Any, rows: int, kind: Any) -> Any:
     return pa.repeat(pa.scalar(value, kind), rows)
 

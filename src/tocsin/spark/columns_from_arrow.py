@@ -137,7 +137,7 @@ class Cutter:
             yield from self._that_fit(run, lot, empty)
 
     def _that_fit(self, rows: FrameRows, lot: Lot, empty: bool) -> Iterator[StagedColumns]:
-        too_many = len(rows) > BATCH_MESSAGES_MAX or rows.batch.nbytes > SINK_BLOCK_BYTES
+        too_many = len(rows) > BATCH_MESSAGES_MAX or rows.is_larger_than(SINK_BLOCK_BYTES)
         made = None if too_many and len(rows) > 1 else self._columns(rows, lot, empty)
         if made is not None:
             yield made

@@ -106,8 +106,8 @@ def check_keys(rows: FrameRows, keys: Any, to: Destination) -> None:
 def _check_length(rows: FrameRows, values: Any, name: str, to: Destination) -> None:
     if content_bytes(values) <= HEADER_TEXT_BYTES_MAX:
         return
-    row, size = _largest(pc.binary_length(values))
-    if size > HEADER_TEXT_BYTES_MAX:
+    row, size = _largest_over(pc.binary_length(values), HEADER_TEXT_BYTES_MAX)
+    if size:
         what = f"has a {name} of {size:,} bytes; {HEADER_TEXT_BYTES_MAX:,} is the most"
         raise refusal(rows, row, to, what, MessageTooLarge)
 
@@ -119,8 +119,8 @@ def check_sizes(rows: FrameRows, texts: list[Any], message_bytes_max: int, to: D
     sizes = pa.nulls(len(rows), pa.int64()).fill_null(0)
     for values in texts:
         sizes = pc.add(sizes, pc.fill_null(pc.binary_length(values), 0))
-    row, size = _largest(sizes)
-    if size > message_bytes_max:
+    row, size = _largest_over(sizes, message_bytes_max)
+    if size:
         what = f"has {size:,} bytes; {message_bytes_max:,} is the most that the server takes"
         raise refusal(rows, row, to, what, MessageTooLarge)
 
@@ -137,6 +137,9 @@ def _first(flags: Any) -> int:
     return int(pc.index(flags, True).as_py())
 
 
-def _largest(sizes: Any) -> tuple[int, int]:
+def _largest_over(sizes: Any, limit: int) -> tuple[int, int]:
+    """The first row with the largest size, and that size; (0, 0) when none is over the limit."""
     size = pc.max(sizes)
+    if (size.as_py() or 0) <= limit:
+        return 0, 0
     return int(pc.index(sizes, size).as_py()), int(size.as_py())
