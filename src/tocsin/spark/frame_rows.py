@@ -25,7 +25,7 @@ class FrameRows:
 
     def is_larger_than(self, size: int) -> bool:
         """Whether the rows have more bytes than that. What lies under them is quickly told, and seldom more."""
-        return self.batch.get_total_buffer_size() > size and self.batch.nbytes > size
+        return bool(self.batch.get_total_buffer_size() > size and self.batch.nbytes > size)
 
     def column(self, index: int | None) -> Any:
         return None if index is None else self.batch.column(index)

@@ -33,8 +33,8 @@ def _leave_imports_alone() -> None:
 
 @cache
 def _keep_memory() -> None:
-    """The megabyte of one record batch is freed before the next one comes. By default the C library gives it back to the
-    system each time, which hands it out again page by page and cleared.
+    """The megabyte of one record batch is freed before the next one comes. By default the C library gives it back to
+    the system each time, which hands it out again page by page and cleared.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:  # Only GNU's C library has it.
