@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.client.dialogue import QUEUE, TOPIC, Dialogue, bodies_of
 
-from tocsin.client.producing import FIRST_CHUNK, ProducerBase, SendHandle, make_defaults
+from tocsin.client.producing import FIRST_CHUNK, ProducerBase, SendHandle, SendOptions, make_defaults
 from tocsin.model import errors
 from tocsin.model.batch import Block, BodyKind, Column
 from tocsin.model.columns import column_values
 from tocsin.model.destination import Destination
-from tocsin.model.limits import CLIENT_BATCH_BYTES, CLIENT_BATCH_MESSAGES
+from tocsin.model.errors import MessageFormatError, MessageTooLarge
+from tocsin.model.limits import CLIENT_BATCH_BYTES, CLIENT_BATCH_MESSAGES, HEADER_TEXT_BYTES_MAX
 from tocsin.model.message import Message
 
 
@@ -142,6 +144,62 @@ def test_send_many_gives_its_options_to_all() -> None:
     (block,) = sent(dialogue)
     assert column_values(block, Column.EXPIRY) == [dialogue.wall + 1_000] * 2
     assert [column.name for column in block.properties()] == ["region"]
+
+
+@pytest.mark.parametrize("as_given", [str, str.encode])
+def test_send_many_gives_each_message_its_key(as_given: Callable[[str], Any]) -> None:
+    dialogue, made = producer()
+    names = [f"key {number}" for number in range(3 * FIRST_CHUNK)]
+    assert finish(dialogue, made._send_many_steps(names, None, {}, map(as_given, names))) == len(names)
+    blocks = sent(dialogue)
+    assert len(blocks) > 1
+    assert [key for block in blocks for key in keys_of(block)] == [name.encode() for name in names]
+    assert [body for block in blocks for body in bodies_of(block)] == [name.encode() for name in names]
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [[b"a", b"b", b"c"], ["a", "b", "ü"], ["a", b"b", Message("c", key="its own")], [b"x" * CLIENT_BATCH_BYTES] * 3],
+)
+def test_keys_stay_with_their_messages_however_these_are_packed(bodies: list[Any]) -> None:
+    dialogue, made = producer()
+    assert finish(dialogue, made._send_many_steps(bodies, None, {}, [b"1", None, "3"])) == 3
+    assert [key for block in sent(dialogue) for key in keys_of(block)] == [b"1", None, b"3"]
+
+
+def keys_of(block: Block) -> list[Any]:
+    return column_values(block, Column.KEY) or [None] * block.count
+
+
+def test_messages_of_which_none_has_a_key() -> None:
+    dialogue, made = producer()
+    finish(dialogue, made._send_many_steps([b"a", b"b"], None, {}, [None, None]))
+    (block,) = sent(dialogue)
+    assert not block.has_column(Column.KEY)
+
+
+@pytest.mark.parametrize(
+    ("keys", "options", "what"),
+    [
+        (["one"], {}, "fewer keys than messages"),
+        (["one", "two", "three"], {}, "more keys than messages; all 2 messages were sent"),
+        (["one", 2], {}, "The header key is a string, not a int"),
+        (["one", "x" * (HEADER_TEXT_BYTES_MAX + 1)], {}, "The header key has"),
+        (["one", "two"], {"key": "all"}, "Either `key`, one for all messages, or `keys`"),
+    ],
+)
+def test_keys_that_do_not_fit(keys: list[Any], options: SendOptions, what: str) -> None:
+    dialogue, made = producer()
+    with pytest.raises(MessageFormatError, match=what):
+        finish(dialogue, made._send_many_steps([b"a", b"b"], None, options, keys))
+
+
+def test_a_key_counts_as_part_of_its_message() -> None:
+    dialogue, made = producer()
+    most = dialogue.core.max_message_bytes
+    assert finish(dialogue, made._send_many_steps([b"x" * (most - 3), b"y"], None, {}, [b"abc", b"abcd"])) == 2
+    with pytest.raises(MessageTooLarge):
+        finish(dialogue, made._send_many_steps([b"x" * (most - 3)], None, {}, [b"abcd"]))
 
 
 def test_send_many_of_nothing() -> None:

@@ -64,9 +64,11 @@ def test_j70_aio_async_for(server: tocsin.Server, named: Named) -> None:
             async with await connection.session() as session:
                 queue = session.queue(named("queue"))
                 producer = await session.producer(queue)
-                assert await producer.send_many(str(number) for number in range(500)) == 500
+                numbers = list(map(str, range(500)))
+                assert await producer.send_many(numbers, keys=numbers) == 500
                 bodies = []
                 async for message in await session.consumer(queue):
+                    assert message.key == message.body
                     bodies.append(message.body)
                     if len(bodies) == 400:
                         break

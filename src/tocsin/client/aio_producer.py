@@ -11,7 +11,7 @@ from tocsin.client.batching import Batch
 from tocsin.client.producing import Completion, Defaults, ProducerBase, SendHandle, SendOptions
 from tocsin.client.staging import ColumnsBatch, StagedColumns, check_content
 from tocsin.model.destination import Destination
-from tocsin.model.errors import DestinationBlocked, IllegalState, TimedOut
+from tocsin.model.errors import DestinationBlocked, IllegalState, MessageFormatError, TimedOut
 from tocsin.model.identity import NO_ID
 from tocsin.model.limits import CLIENT_BATCH_MESSAGES
 
@@ -95,13 +95,19 @@ class Producer(ProducerBase):
         bodies: Iterable[Any] | AsyncIterable[Any],
         destination: Destination | None = None,
         *,
+        keys: Iterable[str | bytes | None] | None = None,
         timeout: float | None = None,
         **options: Unpack[SendOptions],
     ) -> int:
-        """Sends all bodies or messages of an iterable, and returns how many when all are confirmed."""
+        """Sends all bodies or messages of an iterable, and returns how many when all are confirmed.
+
+        `keys` has a key for each of them.
+        """
         if isinstance(bodies, AsyncIterable):
+            if keys is not None:
+                raise MessageFormatError("`keys` go with an iterable of bodies; an asynchronous one gives messages.")
             return await self._send_stream(bodies, destination, timeout, options)
-        return await self._line.run(self._send_many_steps(bodies, destination, options), timeout)
+        return await self._line.run(self._send_many_steps(bodies, destination, options, keys), timeout)
 
     async def send_columns(self, content: StagedColumns, destination: Destination | None = None) -> AioSendHandle:
         """Puts a whole block of messages on its way, given as columns; the handle can be awaited."""

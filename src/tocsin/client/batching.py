@@ -61,7 +61,7 @@ class Batch:
 
     __slots__ = (
         "block", "bodies", "closed", "columns", "common", "count", "destination", "extras", "first_sequence",
-        "key", "pending", "senders", "size", "stamp", "times",
+        "key", "keys", "pending", "senders", "size", "stamp", "times",
     )  # fmt: skip
 
     def __init__(self, key: BatchKey) -> None:
@@ -73,6 +73,8 @@ class Batch:
         # Full, sealed, or made as a whole: takes no more messages.
         self.closed = False
         self.common: Extra = {}
+        # Of a batch that was made as a whole: the key of each message.
+        self.keys: list[bytes | None] | None = None
         self.extras: list[tuple[int, Extra]] = []
         self.columns: set[ColumnKey] = set()
         self.senders: list[tuple[int, Any]] = []
@@ -135,6 +137,8 @@ class Batch:
             encoded.append(value_column(Column.TIMESTAMP, Type.INT, "", deltas))
         for (column, kind, name), values in columns.items():
             encoded.append(value_column(column, kind, name, values))
+        if self.keys is not None:
+            encoded.append(value_column(Column.KEY, Type.BYTES, "", self.keys))
         self.closed = True
         self.destination = destination
         self.first_sequence = first_sequence
@@ -159,7 +163,7 @@ class Batch:
 
     def finish(self) -> None:
         """Confirmed: nothing is sent again. Handles may live on, and must not keep the content alive."""
-        self.block = None
+        self.block = self.keys = None
         self.bodies.clear()
         self.extras.clear()
         self.senders.clear()
@@ -196,14 +200,17 @@ class Batch:
         return columns
 
 
-def whole_batch(key: BatchKey, bodies: list[Any], size: int, time: int, common: Extra) -> Batch:
-    """A batch from a list of bodies that share their headers: the hot path of send_many."""
+def whole_batch(
+    key: BatchKey, bodies: list[Any], size: int, time: int, common: Extra, keys: list[bytes | None] | None = None
+) -> Batch:
+    """A batch from a list of bodies that share their headers, all but their keys: the hot path of send_many."""
     batch = Batch(key)
     batch.bodies = bodies
     batch.count = len(bodies)
     batch.times = [time]
     batch.size = size
     batch.common = common
+    batch.keys = keys if keys and any(key is not None for key in keys) else None
     batch.closed = True
     return batch
 

@@ -99,6 +99,18 @@ def _header_text(name: str, value: Any) -> Any:
     return value.encode() if name == "key" and isinstance(value, str) else value
 
 
+def key_column(keys: list[Any]) -> list[bytes | None]:
+    """Keys of many messages as bytes, each checked; None where a message has none."""
+    kinds = set(map(type, keys))
+    if kinds == {str}:
+        keys = [check_text(key).encode() for key in keys]
+    elif kinds != {bytes}:
+        return [None if key is None else _header_text("key", key) for key in keys]
+    if max(map(len, keys)) > HEADER_TEXT_BYTES_MAX:
+        _header_text("key", max(keys, key=len))
+    return keys
+
+
 def as_destination(value: Any) -> Destination:
     """A destination, or its text: queue:NAME or topic:NAME."""
     if isinstance(value, Destination):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,6 +17,7 @@ from tocsin.client.headers import (
     check_priority,
     header_columns,
     is_message,
+    key_column,
     milliseconds,
     read_mode,
 )
@@ -24,12 +25,15 @@ from tocsin.client.pending import Pending, Steps
 from tocsin.model.batch import FLAG_NO_MESSAGE_ID, BodyKind, DeliveryMode
 from tocsin.model.bodies import check_text, encode_body
 from tocsin.model.destination import Destination
-from tocsin.model.errors import IllegalState, InvalidDestination, MessageTooLarge, TocsinError
+from tocsin.model.errors import IllegalState, InvalidDestination, MessageFormatError, MessageTooLarge, TocsinError
 from tocsin.model.limits import CLIENT_BATCH_BYTES, CLIENT_BATCH_MESSAGES
 from tocsin.model.message import MODE_WORDS, PRIORITY_DEFAULT, Message
 
 FIRST_CHUNK = 32
 """How many messages send_many takes first, so that the server has work while the rest is gathered."""
+
+Keys = list[bytes | None]
+"""The keys of some messages in their order."""
 
 Completion = Callable[[Any, TocsinError | None], object]
 """Called with the message that was sent and None, or the error."""
@@ -289,17 +293,25 @@ class ProducerBase:
         return handle.message_id
 
     def _send_many_steps(
-        self, bodies: Iterable[Any], destination: Destination | None, options: SendOptions
+        self,
+        bodies: Iterable[Any],
+        destination: Destination | None,
+        options: SendOptions,
+        keys: Iterable[Any] | None = None,
     ) -> Steps[int]:
         """Chunk after chunk, each a batch of its own where its bodies agree; many are in flight at a time."""
+        if keys is not None and options.get("key") is not None:
+            raise MessageFormatError("Either `key`, one for all messages, or `keys`, one for each.")
         iterator = iter(bodies)
+        key_iterator = None if keys is None else iter(keys)
         target = self._target(destination)
         size = FIRST_CHUNK
         count = 0
         batches: deque[Batch] = deque()
         while chunk := list(islice(iterator, size)):
             sent = 0
-            for batch in self._chunk_batches(chunk, target, options):
+            chunk_keys = None if key_iterator is None else _next_keys(key_iterator, len(chunk))
+            for batch in self._chunk_batches(chunk, target, options, chunk_keys):
                 count += len(batch)
                 sent += batch.size
                 yield from self._send_batch_steps(batch, destination)
@@ -312,6 +324,8 @@ class ProducerBase:
             if not batch.pending.done:
                 yield batch.pending
             batch.pending.get()
+        if key_iterator is not None and next(key_iterator, _END) is not _END:
+            raise MessageFormatError(f"There are more keys than messages; all {count:,} messages were sent.")
         return count
 
     def _send_batch_steps(self, batch: Batch, destination: Destination | None) -> Steps[None]:
@@ -327,27 +341,38 @@ class ProducerBase:
                 self._port.flush()
             yield room
 
-    def _chunk_batches(self, chunk: list[Any], target: Destination, options: SendOptions) -> list[Batch]:
+    def _chunk_batches(
+        self, chunk: list[Any], target: Destination, options: SendOptions, keys: Keys | None
+    ) -> list[Batch]:
         """One batch when all bodies are text or all are bytes; else as many as the messages need."""
         kinds = set(map(type, chunk))
         kind = kinds.pop() if len(kinds) == 1 else None
         if kind not in (str, bytes):
-            return self._mixed_batches(chunk, target, options)
+            return self._mixed_batches(chunk, target, options, keys)
         shared = self._prepare_fully("" if kind is str else b"", options, self._port.wall_ms())
-        size = sum(map(len, chunk)) + len(chunk) * shared.size
-        self._check_size(max(map(len, chunk)) + shared.size)
+        sizes = list(map(len, chunk))
+        if keys is not None:
+            sizes = [size + len(key or b"") for size, key in zip(sizes, keys, strict=True)]
+        size = sum(sizes) + len(chunk) * shared.size
+        self._check_size(max(sizes) + shared.size)
         if size > 2 * CLIENT_BATCH_BYTES and len(chunk) > 1:
             middle = len(chunk) // 2
-            halves = (chunk[:middle], chunk[middle:])
-            return [batch for half in halves for batch in self._chunk_batches(half, target, options)]
+            return [
+                batch
+                for half in (slice(None, middle), slice(middle, None))
+                for batch in self._chunk_batches(chunk[half], target, options, keys and keys[half])
+            ]
         if kind is str and not "".join(chunk).isascii():
-            return self._mixed_batches(chunk, target, options)
-        return [whole_batch(shared.key, chunk, size, shared.time, shared.extra or {})]
+            return self._mixed_batches(chunk, target, options, keys)
+        return [whole_batch(shared.key, chunk, size, shared.time, shared.extra or {}, keys)]
 
-    def _mixed_batches(self, chunk: list[Any], target: Destination, options: SendOptions) -> list[Batch]:
+    def _mixed_batches(
+        self, chunk: list[Any], target: Destination, options: SendOptions, keys: Keys | None
+    ) -> list[Batch]:
         batches: list[Batch] = []
-        for body in chunk:
-            outgoing = self._prepare_fully(body, options, self._port.wall_ms())
+        for row, body in enumerate(chunk):
+            said: SendOptions = options if keys is None or keys[row] is None else {**options, "key": keys[row]}
+            outgoing = self._prepare_fully(body, said, self._port.wall_ms())
             self._check_size(outgoing.size)
             if not batches or not batches[-1].takes(outgoing.key, outgoing.extra):
                 batches.append(Batch(outgoing.key))
@@ -392,6 +417,16 @@ class ProducerBase:
             self._check_usable()
             lane = self._state.lanes.get(self._target(destination))
             return lane is not None and (lane.is_blocked or not lane.has_room)
+
+
+_END = object()
+
+
+def _next_keys(keys: Iterator[Any], count: int) -> Keys:
+    found = list(islice(keys, count))
+    if len(found) < count:
+        raise MessageFormatError("There are fewer keys than messages: give one for each, None for none.")
+    return key_column(found)
 
 
 def _complete(handle: SendHandle, callback: Completion) -> object:

@@ -101,11 +101,15 @@ class Producer(ProducerBase):
         bodies: Iterable[Any],
         destination: Destination | None = None,
         *,
+        keys: Iterable[str | bytes | None] | None = None,
         timeout: float | None = None,
         **options: Unpack[SendOptions],
     ) -> int:
-        """Sends all bodies or messages of an iterable, and returns how many when all are confirmed."""
-        return self._line.run(self._send_many_steps(bodies, destination, options), timeout)
+        """Sends all bodies or messages of an iterable, and returns how many when all are confirmed.
+
+        `keys` has a key for each of them.
+        """
+        return self._line.run(self._send_many_steps(bodies, destination, options, keys), timeout)
 
     def send_columns(self, content: StagedColumns, destination: Destination | None = None) -> SyncSendHandle:
         """Puts a whole block of messages on its way, given as columns; waits only while the producer is held back.

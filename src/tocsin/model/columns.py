@@ -36,7 +36,7 @@ def value_column(column: Column, kind: Type, name: str, values: Sequence[Any]) -
     if None in values:
         validity = pack_bits([value is not None for value in values])
     if kind in VARIABLE_TYPES:
-        encoded = [_as_bytes(value) for value in values]
+        encoded = values if set(map(type, values)) == {bytes} else [_as_bytes(value) for value in values]
         return ColumnData(column, kind, name, b"".join(encoded), _offsets(encoded), validity)
     try:
         data = array(ARRAY_CODES[kind], [0 if value is None else value for value in values])
