@@ -60,7 +60,8 @@ class AioLine:
     def __init__(self, settings: Settings, tls: ssl.SSLContext | None) -> None:
         # One thread only: the lock is never waited for. It is there because both shells share what takes it.
         self.lock = threading.Lock()
-        self.core = Core(settings, self, chance=random.random, nonce=lambda: secrets.token_urlsafe(24))
+        # Not the module's own numbers: an application that has seeded them wants its sequence undisturbed.
+        self.core = Core(settings, self, chance=random.SystemRandom().random, nonce=lambda: secrets.token_urlsafe(24))
         self.on_error: Callable[[TocsinError], object] | None = None
         self._loop = asyncio.get_running_loop()
         self._tls = tls

@@ -104,7 +104,8 @@ class Line:
 
     def __init__(self, settings: Settings, tls: ssl.SSLContext | None) -> None:
         self.lock = threading.Lock()
-        self.core = Core(settings, self, chance=random.random, nonce=lambda: secrets.token_urlsafe(24))
+        # Not the module's own numbers: an application that has seeded them wants its sequence undisturbed.
+        self.core = Core(settings, self, chance=random.SystemRandom().random, nonce=lambda: secrets.token_urlsafe(24))
         self.on_error: Callable[[TocsinError], object] | None = None
         self.leader: Waiter | None = None
         self._tls = tls

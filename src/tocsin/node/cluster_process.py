@@ -40,8 +40,8 @@ async def _run(config: NodeConfig, unclean_promote: str | None) -> int:
     if unclean_promote is not None:
         service.force_promotion(unclean_promote)
     loop.add_signal_handler(signal.SIGHUP, _reload, service)
-    await service.start()
     keep_what_is_there()
+    await service.start()
     _announce(config, service)
     assert service.failed is not None
     await service.until(stop)

@@ -73,7 +73,8 @@ class World:
         self.snapshot_every, self.log_keep = 40, 10
         members = tuple(range(1, shape.members + 1))
         witnesses = tuple(range(_WITNESSES_FROM, _WITNESSES_FROM + shape.witnesses))
-        self.settings = GroupSettings(members, members + witnesses, eject_seconds=eject_seconds)
+        # Nobody leaves the start to the preferred member: races are what a simulation is for.
+        self.settings = GroupSettings(members, members + witnesses, eject_seconds=eject_seconds, start_seconds=0.0)
         self.network = Network(self.random, self._arrive)
         self.checkers = Checkers(self)
         self.primaries: set[MemberNode] = set()
