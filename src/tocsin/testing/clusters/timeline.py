@@ -40,6 +40,7 @@ class Being:
         self.life += 1
 
 
+_CHECKUP_EVERY = 1_000
 _Event: TypeAlias = tuple[float, int, "Being | None", int, Callable[..., None], tuple[object, ...]]
 
 
@@ -51,7 +52,8 @@ class Timeline:
         self.time = 0.0
         self.events = 0
         self.trace = 0
-        self.after_event: Callable[[], None] | None = None
+        self.checkup: Callable[[], None] | None = None
+        """Called every thousand events."""
         self._queue: list[_Event] = []
         self._number = 0
 
@@ -82,6 +84,6 @@ class Timeline:
             self.events += 1
             self.trace = hash((self.trace, time, number)) & 0xFFFFFFFF
             step(*arguments)
-            if self.after_event is not None:
-                self.after_event()
+            if self.events % _CHECKUP_EVERY == 0 and self.checkup is not None:
+                self.checkup()
         self.time = max(self.time, end)

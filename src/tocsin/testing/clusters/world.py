@@ -30,7 +30,6 @@ from tocsin.testing.disk import SeededRandom
 from tocsin.testing.simulation.clock import DriftingClock
 from tocsin.testing.simulation.register_checks import Violation
 
-_THOROUGH_EVERY = 1_000
 _DATAGRAMS_EVERY = 20
 """Every so many seeds the nodes talk over the real bus."""
 _MANAGERS_FROM = 100
@@ -69,9 +68,9 @@ class ClusterWorld:
         self.checks = {group: GroupChecks(group, settings.members) for group, settings in self.groups.items()}
         self.hosts = {plan.number: self._host(plan) for plan in self._plans()}
         names = [self.hosts[number].plan.name for number in self._managers]
-        self.crew = Crew(self.timeline, self.exchange, names, Pace(random.choice((1.0, 1.5))))
+        self.crew = Crew(self.timeline, self.exchange, names, Pace(random.choice((1.2, 2.0))))
         self._initialise()
-        self.timeline.after_event = self._after_event
+        self.timeline.checkup = self.thorough
         self.fabric.watcher = self._sent
 
     def _group(self, group: int) -> GroupSettings:
@@ -121,10 +120,6 @@ class ClusterWorld:
             host.wall_offset += 10.0 * self.timeline.random.random()
 
     # ---- checking
-
-    def _after_event(self) -> None:
-        if self.timeline.events % _THOROUGH_EVERY == 0:
-            self.thorough()
 
     def _sent(self, node: int, address: Address, payload: bytes) -> None:
         """What a member tells a client manager must be true."""
