@@ -7,6 +7,7 @@ from tests.client.dialogue import TOPIC, Dialogue, take_all
 
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.model import errors
+from tocsin.model.identity import unique_id
 from tocsin.wire.frames import Deliver, FrameType, Outcome, control, write_deliver
 
 
@@ -364,6 +365,33 @@ def test_resume_names_what_is_held_and_drops_what_went_elsewhere_unseen() -> Non
     seen.ack()
     dialogue.pass_time(0.006)
     assert [settle.ranges for settle in dialogue.settled()] == [[(0, 1)]]
+
+
+def test_what_came_from_another_server_is_never_claimed() -> None:
+    """Also when the line breaks after the new server has given its token and before it has opened the consumer."""
+    elsewhere = unique_id(2, 2, 2, 7)
+    dialogue, consumer = opened("client")
+    dialogue.deliver(consumer, list("abcdef"))
+    seen = consumer.take()
+    assert seen is not None
+    for _ in range(2):
+        dialogue.lose()
+        dialogue.login(connection=elsewhere)
+    asked = dialogue.answer(consumer_open={"kept": []})
+
+    (request,) = [request for request in asked if request["op"] == "consumer.open"]
+    assert request["held"] == []
+    assert take_all(consumer) == []
+    seen.ack()
+    dialogue.pass_time(0.006)
+    assert dialogue.settled() == []
+
+    dialogue.deliver(consumer, ["other"])
+    assert take_all(consumer) == ["other"]
+    dialogue.lose()
+    dialogue.login(connection=elsewhere)
+    (request,) = [request for request in dialogue.answer() if request["op"] == "consumer.open"]
+    assert request["held"] == [0, 1]
 
 
 def test_resume_repeats_settlements_that_were_not_confirmed_for_what_was_kept() -> None:

@@ -50,8 +50,8 @@ class ConsumerState:
 
     __slots__ = (
         "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "closing",
-        "current", "draining", "ended", "error", "gate", "granted", "granted_bytes", "idle_ticks", "lazy",
-        "listening", "number", "opened", "position", "ready", "received", "received_bytes", "session",
+        "current", "draining", "ended", "error", "foreign", "gate", "granted", "granted_bytes", "idle_ticks",
+        "lazy", "listening", "number", "opened", "position", "ready", "received", "received_bytes", "session",
         "settlements", "settles", "spec", "waiter",
     )  # fmt: skip
 
@@ -62,6 +62,8 @@ class ConsumerState:
         self.opened = Pending()
         # The server knows the consumer on the connection of now.
         self.ready = False
+        # What is held came from another server, where the same offsets are other messages.
+        self.foreign = False
         self.settles = spec.mode == "consume"
         self.automatic = self.settles and session.ack != "client"
         self.lazy = session.ack == "dups_ok"
@@ -394,6 +396,7 @@ class ConsumerState:
     def reopened(self, kept: Iterable[Range] | None) -> None:
         """The server has opened the consumer on this connection; `kept` are the messages that are still ours."""
         self.ready = True
+        self.foreign = False
         self.opened.finish()
         if kept is not None and self.settles:
             ours = RangeSet(kept)

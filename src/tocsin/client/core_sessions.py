@@ -267,7 +267,8 @@ def _open_fields(consumer: ConsumerState) -> Fields:
     if spec.mode == "replay" and consumer.position is not None:
         fields["start"] = go_on_at(spec.start, consumer.position)
     elif consumer.settles:
-        fields["held"] = [number for pair in consumer.settlements.held() for number in pair]
+        held = () if consumer.foreign else consumer.settlements.held()
+        fields["held"] = [number for pair in held for number in pair]
     return fields
 
 
