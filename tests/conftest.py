@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -32,6 +33,11 @@ settings.load_profile("repeatable")
 # What was told to stop gets this long to be gone, such as a thread that is past its last job.
 GRACE_SECONDS = 2.0
 OPEN_FILES = Path("/proc/self/fd")
+
+
+# Under `nohup make test &` a shell has SIGINT ignored, and every program that a test starts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
