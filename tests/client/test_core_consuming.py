@@ -394,6 +394,46 @@ def test_what_came_from_another_server_is_never_claimed() -> None:
     assert request["held"] == [0, 1]
 
 
+@pytest.mark.parametrize("ack", ["auto", "client"])
+def test_what_came_from_another_server_settles_nothing_here(ack: str) -> None:
+    """The same offset is another message by then, delivered and not handed out yet."""
+    dialogue, consumer = opened(ack)
+    dialogue.deliver(consumer, ["old"])
+    old = consumer.take()
+    assert old is not None
+    dialogue.lose()
+    dialogue.login(connection=unique_id(2, 2, 2, 7))
+    dialogue.answer(consumer_open={"kept": []})
+    dialogue.deliver(consumer, ["new"])
+
+    old.ack()
+    old.nack()
+    old.renew()
+    new = consumer.take()
+    dialogue.pass_time(0.006)
+
+    assert new is not None and new.body == "new"
+    assert dialogue.settled() == []
+    new.ack()
+    dialogue.pass_time(0.006)
+    assert [settle.ranges for settle in dialogue.settled()] == [[(0, 1)]]
+
+
+def test_acknowledged_while_the_line_was_down_is_not_acknowledged_at_another_server() -> None:
+    dialogue, consumer = opened("client")
+    dialogue.deliver(consumer, ["old"])
+    old = consumer.take()
+    assert old is not None
+    dialogue.lose()
+    old.ack()
+    dialogue.login(connection=unique_id(2, 2, 2, 7))
+    dialogue.answer(consumer_open={"kept": []})
+    dialogue.deliver(consumer, ["new"])
+    dialogue.pass_time(0.006)
+    assert dialogue.settled() == []
+    assert consumer.settlements.when_durable().is_done()
+
+
 def test_resume_repeats_settlements_that_were_not_confirmed_for_what_was_kept() -> None:
     dialogue, consumer = opened()
     dialogue.deliver(consumer, ["a", "b", "c", "d"])

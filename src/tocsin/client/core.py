@@ -384,11 +384,6 @@ class Core:
         self.login.welcome(fields)
         self._reader.logged_in()
         self.connection_id = fields["connection"]
-        if self._resume is not None and self._resume.connection != self.connection_id:
-            # Not a server that knew us. From now on this one does, even if the line breaks before it has answered;
-            # so it is here that what came from the other one has to be told apart.
-            for consumer in self.consumers.values():
-                consumer.foreign = True
         self._resume = Resume(self.connection_id, fields["token"])
         self._heartbeat = min(self.settings.heartbeat, fields.get("heartbeat", self.settings.heartbeat))
         self.max_message_bytes = fields.get("max_message_bytes", MESSAGE_BYTES_DEFAULT)

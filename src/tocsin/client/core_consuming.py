@@ -17,6 +17,7 @@ from tocsin.client.delivered import Decoded, ReceivedMessage, Run
 from tocsin.client.pending import OpenEnded, Pending, finished
 from tocsin.model.destination import Destination
 from tocsin.model.errors import IllegalState, TocsinError
+from tocsin.model.identity import NO_ID
 from tocsin.model.limits import CONSUMER_BUFFER_BYTES
 from tocsin.model.ranges import Range, RangeSet
 from tocsin.wire.frames import REDELIVERED, Credit, Deliver, write_credit
@@ -50,7 +51,7 @@ class ConsumerState:
 
     __slots__ = (
         "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "closing",
-        "current", "draining", "ended", "error", "foreign", "gate", "granted", "granted_bytes", "idle_ticks",
+        "connection", "current", "draining", "ended", "error", "gate", "granted", "granted_bytes", "idle_ticks",
         "lazy", "listening", "number", "opened", "position", "ready", "received", "received_bytes", "session",
         "settlements", "settles", "spec", "waiter",
     )  # fmt: skip
@@ -62,8 +63,8 @@ class ConsumerState:
         self.opened = Pending()
         # The server knows the consumer on the connection of now.
         self.ready = False
-        # What is held came from another server, where the same offsets are other messages.
-        self.foreign = False
+        # Under which identity the server opened it last, and so what it delivered and the consumer holds.
+        self.connection: bytes = NO_ID
         self.settles = spec.mode == "consume"
         self.automatic = self.settles and session.ack != "client"
         self.lazy = session.ack == "dups_ok"
@@ -336,16 +337,19 @@ class ConsumerState:
         with self.session.core.port.lock:
             self._check_settling()
             offset = run.decoded.offset + index
-            self.settlements.renew([(offset, offset + 1)])
+            if run.connection == self.connection:
+                self.settlements.renew([(offset, offset + 1)])
             self.session.core.port.flush()
 
     def _mark_settled(self, run: Run, index: int) -> bool:
-        """False when this very delivery was settled before."""
+        """False when this very delivery was settled before, or was another server's."""
         self._check_settling()
         if run.settled is None:
             run.settled = set()
         offset = run.decoded.offset + index
         if index in run.settled or index < run.acked or offset not in self.settlements.outstanding:
+            return False
+        if run.connection != self.connection:
             return False
         run.settled.add(index)
         return True
@@ -389,19 +393,32 @@ class ConsumerState:
 
     # Resume.
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """What it holds is another server's: here the same offsets are other messages, which it has never seen.
+
+        A server that knows a client, and each client manager of a cluster, welcomes it under the identity it had.
+        """
+        return self.connection != self.session.core.connection_id
+
     def lost(self) -> None:
         self.ready = False
         self.attention = True
 
     def reopened(self, kept: Iterable[Range] | None) -> None:
         """The server has opened the consumer on this connection; `kept` are the messages that are still ours."""
+        elsewhere = self.is_elsewhere and self.settles
+        if elsewhere:
+            self.settlements.flush()
         self.ready = True
-        self.foreign = False
         self.opened.finish()
         if kept is not None and self.settles:
             ours = RangeSet(kept)
             self._keep_only(ours)
             self.settlements.repeat(ours)
+        if elsewhere:
+            self.current = None
+        self.connection = self.session.core.connection_id
         if self.gate and self.settlements.confirmed >= self.gate:
             self.gate = 0
         self.raise_credit()

@@ -267,7 +267,7 @@ def _open_fields(consumer: ConsumerState) -> Fields:
     if spec.mode == "replay" and consumer.position is not None:
         fields["start"] = go_on_at(spec.start, consumer.position)
     elif consumer.settles:
-        held = () if consumer.foreign else consumer.settlements.held()
+        held = () if consumer.is_elsewhere else consumer.settlements.held()
         fields["held"] = [number for pair in held for number in pair]
     return fields
 

@@ -93,14 +93,15 @@ class Run:
     """Neighbouring messages of one block, delivered to one consumer with one delivery count."""
 
     __slots__ = (
-        "acked", "bodies", "consumer", "count", "decoded", "done", "end", "next", "plain", "redelivered", "rest",
-        "settled", "size",
+        "acked", "bodies", "connection", "consumer", "count", "decoded", "done", "end", "next", "plain", "redelivered",
+        "rest", "settled", "size",
     )  # fmt: skip
 
     def __init__(
         self, consumer: ConsumerState, decoded: Decoded, start: int, end: int, count: int, redelivered: bool
     ) -> None:
         self.consumer = consumer
+        self.connection = consumer.connection
         self.decoded = decoded
         self.next = self.done = self.acked = start
         self.end = end
