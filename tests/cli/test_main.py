@@ -109,6 +109,11 @@ def test_version_comes_at_once() -> None:
     assert min(took) < 1.0
 
 
+def test_the_package_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "tocsin", "--version"], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == (f"tocsin {tocsin.__version__}\n", 0)
+
+
 def test_nothing_heavy_is_imported_before_a_command_runs() -> None:
     code = (
         "import sys, tocsin.cli.main; "

@@ -215,4 +215,7 @@ def test_a_server_on_this_host_is_known_by_its_address() -> None:
         with line:
             assert on_this_host(line)
         assert not on_this_host(line), "a closed one tells nothing"
+    near, far = socket.socketpair()
+    with near, far:
+        assert on_this_host(near)
     assert not on_this_host(None)

@@ -28,6 +28,14 @@ def test_defaults() -> None:
     assert (made.heartbeat, made.connect_timeout, made.reconnect_timeout) == (10.0, 10.0, 60.0)
 
 
+def test_the_transport_is_automatic_or_tcp() -> None:
+    assert settings().transport == "auto"
+    assert settings("tocsin://one/?transport=tcp").transport == "tcp"
+    assert settings("tocsin://one/?transport=tcp", transport="auto").transport == "auto"
+    with pytest.raises(ConfigError, match="transport is auto or tcp, not 'pigeon'"):
+        settings("tocsin://one/?transport=pigeon")
+
+
 def test_a_user_needs_a_password() -> None:
     with pytest.raises(ConfigError, match="password"):
         settings(user="ada")

@@ -1,12 +1,18 @@
-"""What is written to a connection arrives, in order, whether the system takes it at once or bit by bit."""
+"""What is written to a connection arrives, in order, whether the system takes it at once or bit by bit.
+
+All of it twice: over TCP, and the short way that a client on the server's host takes.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tocsin.model.errors import PortInUse
 from tocsin.model.limits import OUTBOUND_BYTES_MAX
+from tocsin.runtime.local import dial, listener_at
 from tocsin.runtime.tcp import TcpServer
 
 PART = bytes(range(256)) * 1024
@@ -30,11 +36,25 @@ class Recorder:
         self.gone.put_nowait(connection)
 
 
-async def connect() -> tuple[TcpServer, Recorder, int, asyncio.StreamReader, asyncio.StreamWriter]:
+Way = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+async def by_tcp(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(HOST, port)
+
+
+async def by_local_socket(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_unix_connection(sock=dial(HOST, port))
+
+
+both_ways = pytest.mark.parametrize("way", [by_tcp, by_local_socket])
+
+
+async def connect(way: Way) -> tuple[TcpServer, Recorder, int, asyncio.StreamReader, asyncio.StreamWriter]:
     events = Recorder()
     server = TcpServer(events)
     port = await server.listen(HOST, 0, None)
-    reader, writer = await asyncio.open_connection(HOST, port)
+    reader, writer = await way(port)
     return server, events, await events.here.get(), reader, writer
 
 
@@ -44,9 +64,10 @@ async def disconnect(server: TcpServer, writer: asyncio.StreamWriter) -> None:
     await server.stop_listening()
 
 
-def test_small_writes_arrive_in_order() -> None:
+@both_ways
+def test_small_writes_arrive_in_order(way: Way) -> None:
     async def run() -> None:
-        server, _, number, reader, writer = await connect()
+        server, _, number, reader, writer = await connect(way)
         server.write(number, [b"one "])
         server.write(number, [b"two ", b"", b"three"])
         assert await reader.readexactly(13) == b"one two three"
@@ -55,12 +76,13 @@ def test_small_writes_arrive_in_order() -> None:
     asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
 
 
+@both_ways
 @pytest.mark.parametrize("parts_per_write", [1, 8, 32])
-def test_what_the_system_does_not_take_at_once_follows_in_order(parts_per_write: int) -> None:
+def test_what_the_system_does_not_take_at_once_follows_in_order(way: Way, parts_per_write: int) -> None:
     """Far more than the buffers of a connection hold, and the peer reads only afterwards."""
 
     async def run() -> None:
-        server, _, number, reader, writer = await connect()
+        server, _, number, reader, writer = await connect(way)
         for _ in range(PARTS // parts_per_write):
             server.write(number, [PART] * parts_per_write)
         assert await reader.readexactly(PARTS * len(PART)) == PART * PARTS
@@ -71,9 +93,10 @@ def test_what_the_system_does_not_take_at_once_follows_in_order(parts_per_write:
     asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
 
 
-def test_a_peer_that_is_gone_is_reported_and_writing_to_it_does_no_harm() -> None:
+@both_ways
+def test_a_peer_that_is_gone_is_reported_and_writing_to_it_does_no_harm(way: Way) -> None:
     async def run() -> None:
-        server, events, number, _, writer = await connect()
+        server, events, number, _, writer = await connect(way)
         writer.transport.abort()
         for _ in range(20):
             server.write(number, [b"to nobody"])
@@ -84,13 +107,43 @@ def test_a_peer_that_is_gone_is_reported_and_writing_to_it_does_no_harm() -> Non
     asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
 
 
-def test_a_peer_that_never_reads_is_cut_off() -> None:
+@both_ways
+def test_a_peer_that_never_reads_is_cut_off(way: Way) -> None:
     async def run() -> None:
-        server, events, number, _, writer = await connect()
+        server, events, number, _, writer = await connect(way)
         large = bytes(OUTBOUND_BYTES_MAX // 4)
         for _ in range(8):
             server.write(number, [large])
         assert await events.gone.get() == number
         await disconnect(server, writer)
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
+
+
+def test_a_server_that_stops_listening_is_found_neither_way() -> None:
+    async def run() -> None:
+        server = TcpServer(Recorder())
+        port = await server.listen(HOST, 0, None)
+        await server.stop_listening()
+        assert dial(HOST, port) is None
+        with pytest.raises(ConnectionRefusedError):
+            await by_tcp(port)
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
+
+
+def test_a_port_whose_local_name_another_process_has_is_in_use() -> None:
+    """Clients on this host would reach that process; so nobody listens at all."""
+
+    async def run() -> None:
+        probe = TcpServer(Recorder())
+        port = await probe.listen(HOST, 0, None)
+        await probe.stop_listening()
+        taken = listener_at(HOST, port)
+        assert taken is not None
+        with taken, pytest.raises(PortInUse, match=f"Port {port} on {HOST} is in use"):
+            await TcpServer(Recorder()).listen(HOST, port, None)
+        with pytest.raises(ConnectionRefusedError):
+            await by_tcp(port)
 
     asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from tocsin.client import operations
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
-from tocsin.client.opening import connect_failure, line_failure
+from tocsin.client.opening import connect_failure, dial_local, line_failure
 from tocsin.client.patience import check_time, wait_until
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import GOODBYE_SECONDS, Settings
@@ -40,7 +40,7 @@ class Durable:
 
 
 class _Wire(asyncio.Protocol):
-    """One TCP connection; the line outlives it."""
+    """One connection; the line outlives it."""
 
     def __init__(self, line: AioLine) -> None:
         self._line = line
@@ -223,7 +223,7 @@ class AioLine:
         wire = _Wire(self)
         try:
             async with asyncio.timeout(self.core.settings.connect_timeout):
-                transport, _ = await self._loop.create_connection(lambda: wire, host, port, ssl=self._tls)
+                transport = await self._open(wire, host, port)
         except (OSError, TimeoutError) as error:
             with self.lock:
                 self.core.connect_failed(time.monotonic(), connect_failure(host, port, error))
@@ -238,6 +238,14 @@ class AioLine:
             self._after_core()
             self.flush()
         self._tick()
+
+    async def _open(self, wire: _Wire, host: str, port: int) -> asyncio.Transport:
+        line = dial_local(self.core.settings, self._tls, host, port)
+        if line is None:
+            transport, _ = await self._loop.create_connection(lambda: wire, host, port, ssl=self._tls)
+        else:
+            transport, _ = await self._loop.create_unix_connection(lambda: wire, sock=line)
+        return transport
 
     def _tell(self) -> None:
         while self.core.untold:

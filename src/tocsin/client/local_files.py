@@ -29,6 +29,7 @@ from tocsin.model.destination import Kind
 from tocsin.model.errors import JournalDamaged, TimedOut, TocsinError
 from tocsin.model.limits import LOCAL_MESSAGES_MIN
 from tocsin.model.stored_block import stored_block
+from tocsin.runtime.local import is_local
 
 LOG = logging.getLogger("tocsin.client")
 
@@ -74,6 +75,8 @@ def on_this_host(line: socket.socket | None) -> bool:
     """Whether the other end of a connection is here: one's own address, or one that leads back."""
     if line is None:
         return False
+    if is_local(line):
+        return True
     try:
         peer, own = line.getpeername()[0], line.getsockname()[0]
         return bool(peer == own or ip_address(peer).is_loopback)

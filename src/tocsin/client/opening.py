@@ -1,15 +1,17 @@
-"""From the arguments of connect() to settings; those given in the call win over those in the URL."""
+"""From the arguments of connect() to settings and a line; those given in the call win over those in the URL."""
 
 from __future__ import annotations
 
+import socket
 import ssl
 from typing import Any
 
 from tocsin.client.settings import CONNECT_SECONDS, RECONNECT_SECONDS, Settings
-from tocsin.client.url import ServerUrl, parse_url
+from tocsin.client.url import TRANSPORTS, ServerUrl, parse_url
 from tocsin.model.bodies import NO_SERIALIZERS, Serializers
 from tocsin.model.errors import ConfigError, ConnectionFailed
 from tocsin.model.limits import HEARTBEAT_SECONDS
+from tocsin.runtime import local
 
 _NO_TLS = "WRONG_VERSION_NUMBER"
 """What OpenSSL makes of an answer that is none of TLS."""
@@ -29,6 +31,7 @@ def make_settings(
     client_id: str | None,
     autostart: bool,
     serializers: Serializers | None,
+    transport: str | None = None,
     **numbers: float | None,
 ) -> Settings:
     parsed = parse_url(url)
@@ -45,6 +48,7 @@ def make_settings(
         user=user,
         password=password,
         client_id=parsed.client_id if client_id is None else client_id,
+        transport=transport or parsed.transport or TRANSPORTS[0],
         autostart=autostart,
         serializers=NO_SERIALIZERS if serializers is None else serializers,
         **given,
@@ -58,6 +62,28 @@ def tls_context(url: ServerUrl, given: ssl.SSLContext | bool | None) -> ssl.SSLC
     if given is False and url.tls:
         raise ConfigError("The URL says tocsins://, which is TLS, and ssl=False says no TLS; change one of them.")
     return ssl.create_default_context() if given or url.tls else None
+
+
+def dial_local(settings: Settings, tls: ssl.SSLContext | None, host: str, port: int) -> socket.socket | None:
+    """The short way to a server on this host, unless the application wants TCP, or TLS and so the server's name."""
+    return local.dial(host, port) if tls is None and settings.transport == "auto" else None
+
+
+def dial(settings: Settings, tls: ssl.SSLContext | None, host: str, port: int) -> socket.socket:
+    """A connection to a server, by the short way or by TCP, that does not block."""
+    line = dial_local(settings, tls, host, port)
+    if line is not None:
+        return line
+    line = socket.create_connection((host, port), timeout=settings.connect_timeout)
+    try:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            line = tls.wrap_socket(line, server_hostname=host)
+        line.setblocking(False)
+    except BaseException:
+        line.close()
+        raise
+    return line
 
 
 def connect_failure(host: str, port: int, error: Exception) -> ConnectionFailed:

@@ -31,6 +31,7 @@ def connect(
     password: str | None = None,
     client_id: str | None = None,
     ssl: ssl_module.SSLContext | bool | None = None,
+    transport: str | None = None,
     autostart: bool = True,
     heartbeat: float | None = None,
     connect_timeout: float | None = None,
@@ -41,16 +42,18 @@ def connect(
     """Connects to a server and logs in.
 
     The URL names one or several servers: tocsin://user:password@host:port,host2:port2/?client_id=me; tocsins:// or
-    `ssl` mean TLS. A connection that is lost is taken up again for `reconnect_timeout` seconds, and the application
-    does not notice. With `answer_timeout`, a server that is there and leaves a question without an answer for so many
-    seconds is a TimedOut; to wait for messages has no such limit. Messages flow from the first consumer on; with
-    autostart=False only from start() on.
+    `ssl` mean TLS. A server on this host is reached by a local socket where it has one; transport="tcp" does without.
+    A connection that is lost is taken up again for `reconnect_timeout` seconds, and the application does not notice.
+    With `answer_timeout`, a server that is there and leaves a question without an answer for so many seconds is a
+    TimedOut; to wait for messages has no such limit. Messages flow from the first consumer on; with autostart=False
+    only from start() on.
     """
     settings = make_settings(
         url,
         user=user,
         password=password,
         client_id=client_id,
+        transport=transport,
         autostart=autostart,
         heartbeat=heartbeat,
         connect_timeout=connect_timeout,

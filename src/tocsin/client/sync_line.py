@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 from tocsin.client import operations
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
-from tocsin.client.opening import connect_failure, line_failure
+from tocsin.client.opening import connect_failure, dial, line_failure
 from tocsin.client.patience import check_time, wait_until
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import GOODBYE_SECONDS, Settings
@@ -432,20 +432,11 @@ class Line:
                     self._read()
 
     def _connect(self, host: str, port: int) -> None:
-        settings = self.core.settings
         try:
-            line = socket.create_connection((host, port), timeout=settings.connect_timeout)
+            line = dial(self.core.settings, self._tls, host, port)
         except OSError as error:
-            self._connect_failed(host, port, error)
-            return
-        try:
-            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._tls is not None:
-                line = self._tls.wrap_socket(line, server_hostname=host)
-            line.setblocking(False)
-        except OSError as error:
-            line.close()
-            self._connect_failed(host, port, error)
+            with self.lock:
+                self.core.connect_failed(time.monotonic(), connect_failure(host, port, error))
             return
         with self.lock:
             if self.core.phase is not Phase.CONNECTING:
@@ -456,10 +447,6 @@ class Line:
             self.core.connected(time.monotonic())
             self._after_core()
             self.flush()
-
-    def _connect_failed(self, host: str, port: int, error: OSError) -> None:
-        with self.lock:
-            self.core.connect_failed(time.monotonic(), connect_failure(host, port, error))
 
     def _tell(self) -> None:
         """Errors that no call can report go to the application, one at a time."""

@@ -10,7 +10,9 @@ from tocsin.model.errors import ConfigError
 PORT_DEFAULT = 7177
 SCHEMES = ("tocsin", "tocsins")
 _NUMBERS = ("heartbeat", "connect_timeout", "reconnect_timeout", "answer_timeout")
-_WORDS = ("client_id",)
+_WORDS = ("client_id", "transport")
+TRANSPORTS = ("auto", "tcp")
+"""auto: a server on this host by a local socket, where it has one; all others by TCP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,7 @@ class ServerUrl:
     user: str | None = None
     password: str | None = None
     client_id: str | None = None
+    transport: str | None = None
     numbers: dict[str, float] = field(default_factory=dict)
     """heartbeat and the three timeouts: those that the URL gives, in seconds."""
 
@@ -40,13 +43,14 @@ def parse_url(text: str) -> ServerUrl:
     if path:
         raise ConfigError("The server's URL has no path; options follow as in tocsin://host/?client_id=me.")
     user, colon, password = login.partition(":")
-    client_id, numbers = _read_options(query)
+    words, numbers = _read_options(query)
     return ServerUrl(
         tuple(_read_host(place) for place in places.split(",")),
         scheme == "tocsins",
         unquote(user) or None,
         unquote(password) if colon else None,
-        client_id,
+        words.get("client_id"),
+        words.get("transport"),
         numbers,
     )
 
@@ -69,12 +73,13 @@ def _read_host(place: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _read_options(query: str) -> tuple[str | None, dict[str, float]]:
-    client_id = None
+def _read_options(query: str) -> tuple[dict[str, str], dict[str, float]]:
+    words: dict[str, str] = {}
     numbers: dict[str, float] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name in _WORDS:
-            client_id = value or None
+            if value:
+                words[name] = value
         elif name in _NUMBERS:
             try:
                 numbers[name] = float(value)
@@ -83,4 +88,4 @@ def _read_options(query: str) -> tuple[str | None, dict[str, float]]:
         else:
             known = ", ".join((*_WORDS, *_NUMBERS))
             raise ConfigError(f"The server's URL has the unknown option {name!r}; there are {known}.")
-    return client_id, numbers
+    return words, numbers

@@ -4,6 +4,7 @@ ports           what the layers above may ask of the world, as protocols
 disk            the data directory on a real file system, and the lock that keeps a second server out
 journal_thread  one thread that works off a queue of jobs, for the journal's writer, reader and maintenance
 tcp             client connections: accept, read, write with a bound, close
+local           the short way for clients on the server's own host
 spinning        whether it is worth to stay awake for what will come in a moment
 users_file      who may log in
 tls             certificates

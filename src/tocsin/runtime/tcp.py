@@ -1,4 +1,4 @@
-"""TCP on the loop: one protocol object for each client connection, bytes as events."""
+"""TCP on the loop, and the local sockets beside it: one protocol object for each client connection, bytes as events."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Protocol, cast
 from tocsin.model.errors import ConfigError, PortInUse
 from tocsin.model.limits import LISTEN_BACKLOG, OUTBOUND_BYTES_MAX
 from tocsin.model.values import Bytes
+from tocsin.runtime.local import is_local, listener_at, widen
 
 _PARTS_AT_ONCE_MAX = 16
 """More than that is a lot of bytes, for which the loop's own way is as good."""
@@ -43,12 +44,15 @@ class _Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         raw: socket.socket | None = transport.get_extra_info("socket")
         if raw is not None:
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if is_local(raw):
+                widen(raw)
+            else:
+                raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if transport.get_extra_info("sslcontext") is None:
                 self._descriptor = raw.fileno()
         peer = transport.get_extra_info("peername")
         self._number = self._registry.add(self)
-        self._events.connected(self._number, f"{peer[0]}:{peer[1]}" if peer else "unknown")
+        self._events.connected(self._number, f"{peer[0]}:{peer[1]}" if peer else "this host")
 
     def apply_pause(self, paused: bool) -> None:
         transport = self.transport
@@ -101,21 +105,32 @@ class TcpServer:
         self._connections: dict[int, _Connection] = {}
         self._last = 0
         self._paused = False
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.AbstractServer] = []
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
-        """Returns the port, which the system chose if 0 was asked for."""
+        """Returns the port, which the system chose if 0 was asked for.
+
+        Without TLS clients on this host find a shorter way in; what is to be encrypted takes the ordinary one.
+        """
         loop = asyncio.get_running_loop()
         make: Callable[[], _Connection] = lambda: _Connection(self, self._events)  # noqa: E731
         try:
-            self._server = await loop.create_server(make, host, port, ssl=tls, backlog=LISTEN_BACKLOG)
+            server = await loop.create_server(make, host, port, ssl=tls, backlog=LISTEN_BACKLOG, start_serving=False)
+            self._servers.append(server)
+            addresses = [each.getsockname()[:2] for each in server.sockets]
+            for address in [] if tls is not None else addresses:
+                if (door := listener_at(*address)) is not None:
+                    self._servers.append(await loop.create_unix_server(make, sock=door, backlog=LISTEN_BACKLOG))
+            # The last, so that whoever is let in by TCP would have found the short way, too.
+            await server.start_serving()
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:
+            await self.stop_listening()
+            if error.errno == errno.EADDRINUSE or isinstance(error, FileExistsError):
                 raise PortInUse(
                     f"Port {port} on {host} is in use, maybe by another server; stop that one or choose another port."
                 ) from error
             raise ConfigError(f"Can't listen on {host} port {port}: {error.strerror or error}.") from error
-        return int(self._server.sockets[0].getsockname()[1])
+        return int(addresses[0][1])
 
     def add(self, connection: _Connection) -> int:
         self._last += 1
@@ -144,8 +159,8 @@ class TcpServer:
             connection.transport.close()
 
     async def stop_listening(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
 
     def close_all(self) -> None:
         for connection in list(self._connections.values()):
