@@ -19,7 +19,7 @@ from tocsin.runtime import local
 from tocsin.types import Byte, Float, Int, Short
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def over_tcp() -> Iterator[None]:
     """As clients on other hosts come; the way of those on the server's own is tests/system/test_local_socket.py's."""
     with pytest.MonkeyPatch.context() as patch:

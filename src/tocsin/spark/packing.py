@@ -30,6 +30,7 @@ MODULES = (
     "journal/stream_entry.py",
     "journal/stream_view.py",
     "runtime/__init__.py",
+    "runtime/local.py",
     "runtime/ports.py",
     "runtime/spinning.py",
     "runtime/tls.py",
