@@ -280,7 +280,7 @@ class MessageManager:
             case Publish():
                 self._check_speaker(origin, command.session)
                 state = self.directory.by_id.get(command.destination)
-                if state is None or state.inbox or not self.ledger.has_room:
+                if state is None or state.inbox:
                     self._enqueue(state, origin, command)
                 else:
                     self._publish_at_once(state, origin, command)

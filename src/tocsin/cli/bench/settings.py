@@ -45,7 +45,7 @@ COUNTS = {
     Workload.PUBLISH: 1_000_000,
     Workload.E2E: 1_000_000,
     Workload.LATENCY: 10_000,
-    Workload.SYNC: 5_000,
+    Workload.SYNC: 10_000,
     Workload.FANOUT: 500_000,
     Workload.BACKLOG: 1_000_000,
     Workload.RECOVERY: 1_000_000,
