@@ -49,9 +49,11 @@ class ClusterTally:
 
     def row(self, shape: str) -> tuple[str, ...]:
         seconds = self.seconds or 1.0
+        # One member alone is always in sync.
+        in_sync_changes = "-" if shape.startswith("1+") else str(self.in_sync_changes)
         return (
             shape, str(self.seeds), f"{self.simulated_seconds / 3600:.1f}", str(self.operations), str(self.commits),
-            str(self.fail_overs), str(self.in_sync_changes), str(self.resumes), str(self.retransmissions),
+            str(self.fail_overs), in_sync_changes, str(self.resumes), str(self.retransmissions),
             str(self.faults), f"{self.seeds / seconds:.1f}", f"{self.simulated_seconds / seconds:.0f}x",
         )  # fmt: skip
 
