@@ -360,6 +360,8 @@ def as_toml(value: Any) -> str:
             return "not set"
         case str() | Path():
             return f'"{value}"'
+        case bool():
+            return str(value).lower()
         case int():
             return f"{value:_}" if value >= 10_000 else str(value)
         case _:

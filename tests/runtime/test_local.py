@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Iterator
 
@@ -54,13 +55,34 @@ def test_localhost_is_either_of_its_addresses(port: int, address: str) -> None:
 
 
 def test_a_name_has_one_owner(listener: socket.socket, port: int) -> None:
-    with pytest.raises(FileExistsError, match=f"tocsin/{ADDRESS}:{port}"):
+    with pytest.raises(FileExistsError, match=f"@tocsin/{ADDRESS}:{port}"):
         local.listener_at(ADDRESS, port)
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "0.0.0.0", "::"])
 def test_an_address_that_others_reach_has_no_name(port: int, address: str) -> None:
     assert local.listener_at(address, port) is None
+
+
+def test_a_port_of_the_privileged_has_no_name() -> None:
+    """Anybody could take it."""
+    with socket.socket(socket.AF_UNIX) as anybody:
+        anybody.bind(f"\0tocsin/{ADDRESS}:1023")
+        anybody.listen()
+        assert local.dial(ADDRESS, 1023) is None
+        assert local.listener_at(ADDRESS, 1023) is None
+
+
+def test_a_process_that_may_not_have_such_sockets_has_tcp(
+    monkeypatch: pytest.MonkeyPatch, listener: socket.socket, port: int
+) -> None:
+    class Forbidden(socket.socket):
+        def __init__(self, *_: object) -> None:
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+
+    monkeypatch.setattr(socket, "socket", Forbidden)
+    assert local.dial(ADDRESS, port) is None
+    assert local.listener_at("127.9.8.7", port) is None
 
 
 def test_a_server_that_lets_nobody_in_now_is_left_to_tcp(port: int) -> None:

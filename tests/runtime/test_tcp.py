@@ -6,12 +6,18 @@ All of it twice: over TCP, and the short way that a client on the server's host 
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
+from tests.system.processes import free_port
 
 from tocsin.model.errors import PortInUse
 from tocsin.model.limits import OUTBOUND_BYTES_MAX
+from tocsin.node.loop import new_event_loop
+from tocsin.runtime import local, tcp
 from tocsin.runtime.local import dial, listener_at
 from tocsin.runtime.tcp import TcpServer
 
@@ -25,8 +31,10 @@ class Recorder:
     def __init__(self) -> None:
         self.here: asyncio.Queue[int] = asyncio.Queue()
         self.gone: asyncio.Queue[int] = asyncio.Queue()
+        self.peers: list[str] = []
 
     def connected(self, connection: int, peer: str) -> None:
+        self.peers.append(peer)
         self.here.put_nowait(connection)
 
     def received(self, connection: int, data: bytes) -> None:
@@ -36,6 +44,9 @@ class Recorder:
         self.gone.put_nowait(connection)
 
 
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+LOOPS = [asyncio.new_event_loop, new_event_loop]
+"""Python's own, and the one that a server has."""
 Way = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
@@ -122,8 +133,8 @@ def test_a_peer_that_never_reads_is_cut_off(way: Way) -> None:
 
 def test_a_server_that_stops_listening_is_found_neither_way() -> None:
     async def run() -> None:
-        server = TcpServer(Recorder())
-        port = await server.listen(HOST, 0, None)
+        server, port = TcpServer(Recorder()), free_port()
+        await server.listen(HOST, port, None)
         await server.stop_listening()
         assert dial(HOST, port) is None
         with pytest.raises(ConnectionRefusedError):
@@ -133,17 +144,64 @@ def test_a_server_that_stops_listening_is_found_neither_way() -> None:
 
 
 def test_a_port_whose_local_name_another_process_has_is_in_use() -> None:
-    """Clients on this host would reach that process; so nobody listens at all."""
+    """Clients on this host would reach that process; so nobody listens at all, unless the name is not wanted."""
 
     async def run() -> None:
-        probe = TcpServer(Recorder())
-        port = await probe.listen(HOST, 0, None)
-        await probe.stop_listening()
+        port = free_port()
         taken = listener_at(HOST, port)
         assert taken is not None
-        with taken, pytest.raises(PortInUse, match=f"Port {port} on {HOST} is in use"):
-            await TcpServer(Recorder()).listen(HOST, port, None)
-        with pytest.raises(ConnectionRefusedError):
-            await by_tcp(port)
+        with taken:
+            with pytest.raises(PortInUse, match=f"another process has the local name @tocsin/{HOST}:{port}"):
+                await TcpServer(Recorder()).listen(HOST, port, None)
+            with pytest.raises(ConnectionRefusedError):
+                await by_tcp(port)
+            server = TcpServer(Recorder())
+            assert await server.listen(HOST, port, None, local=False) == port
+            await server.stop_listening()
 
     asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
+
+
+@pytest.mark.parametrize("loop_factory", LOOPS)
+def test_somebody_who_listens_at_the_same_moment_is_noticed(loop_factory: LoopFactory) -> None:
+    """Two sockets may be bound to one address, and one of them may listen."""
+
+    async def run() -> None:
+        port = free_port()
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind((HOST, port))
+            bound = local.listener_at
+
+            def then_listen(address: str, number: int) -> socket.socket | None:
+                other.listen()
+                return bound(address, number)
+
+            with pytest.MonkeyPatch.context() as patch, pytest.raises(PortInUse, match=f"Port {port} on {HOST}"):
+                patch.setattr(tcp, "listener_at", then_listen)
+                await TcpServer(Recorder()).listen(HOST, port, None)
+            assert dial(HOST, port) is None
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(asyncio.wait_for(run(), WAIT_SECONDS))
+
+
+@pytest.mark.parametrize("loop_factory", LOOPS)
+@pytest.mark.parametrize("name", ["\0", "\0x", "\0one:two"])
+def test_a_client_may_have_bound_its_end_to_any_name(loop_factory: LoopFactory, name: str) -> None:
+    async def run() -> None:
+        failures: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        events = Recorder()
+        server = TcpServer(events)
+        port = await server.listen(HOST, 0, None)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.bind(f"{name}{os.getpid()}" if len(name) > 2 else name)
+            client.connect(f"\0tocsin/{HOST}:{port}")
+            assert await events.here.get()
+            assert events.peers == ["this host"] and not failures
+        server.abort_all()
+        await server.stop_listening()
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(asyncio.wait_for(run(), WAIT_SECONDS))

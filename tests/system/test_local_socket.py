@@ -67,16 +67,23 @@ def test_a_killed_server_is_found_again(server: ServerProcess, transport: str) -
         handle = producer.send_nowait("meanwhile")
         server.start()
         handle.wait(PATIENCE)
+        assert is_tcp(connection._line._socket) is (transport == "tcp")
         consumer = session.consumer(session.queue("orders"))
         assert [consumer.receive_body(str, timeout=PATIENCE) for _ in range(2)] == ["before", "meanwhile"]
 
 
 def test_a_server_that_stands_still_is_given_up_by_its_heartbeat(server: ServerProcess) -> None:
     """A local socket breaks when its process ends, and tells nothing of one that hangs."""
-    with tocsin.connect(server.url, heartbeat=0.2, reconnect_timeout=1.0) as connection:
+    with tocsin.connect(server.url, heartbeat=0.5, reconnect_timeout=3.0) as connection:
         session = connection.session()
         producer = session.producer(session.queue("orders"))
+        assert not is_tcp(connection._line._socket)
         server.signal(signal.SIGSTOP)
         with pytest.raises(tocsin.errors.ConnectionFailed):
             producer.send("to nobody", timeout=PATIENCE)
         server.signal(signal.SIGCONT)
+
+
+def test_a_server_that_has_no_local_socket_is_reached_by_tcp(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "plain", local_socket=False) as plain, tocsin.connect(plain.url) as connection:
+        assert is_tcp(connection._line._socket)

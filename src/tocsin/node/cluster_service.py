@@ -92,7 +92,9 @@ class ClusterService:
             if self._parts.clients is not None:
                 self._tcp = TcpServer(self)
                 server = self._config.server
-                self.port = await self._tcp.listen(server.host, server.port, self._access.make_tls())
+                self.port = await self._tcp.listen(
+                    server.host, server.port, self._access.make_tls(), local=server.local_socket
+                )
         except BaseException:
             self._close()
             raise

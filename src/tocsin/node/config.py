@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from tocsin.model import limits
 from tocsin.model.errors import ConfigError
-from tocsin.node.setting_checks import Check, name, one_of, optional_path, path, seconds, text, whole_number
+from tocsin.node.setting_checks import Check, boolean, name, one_of, optional_path, path, seconds, text, whole_number
 from tocsin.node.toml_file import read_toml
 
 PORT_DEFAULT = 7177
@@ -34,6 +34,8 @@ class ServerConfig:
     host: str = "127.0.0.1"
     # Port 0 lets the system choose; the server then says which one it got.
     port: int = PORT_DEFAULT
+    # Beside a loopback address without TLS: a shorter way for clients on this machine, which packet filters do not see.
+    local_socket: bool = True
 
     data_dir: Path = Path("tocsin-data")
     # "always": nothing is confirmed before it is on disk. "interval": a power failure may lose that much.
@@ -79,6 +81,7 @@ SETTING_CHECKS: Mapping[str, Check] = {
     "site": name,
     "host": text,
     "port": whole_number(0, 65_535),
+    "local_socket": boolean,
     "data_dir": path,
     "sync": one_of("always", "interval"),
     "sync_interval_ms": whole_number(1, 60_000),

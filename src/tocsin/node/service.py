@@ -94,7 +94,9 @@ class Service:
         self._storage.attach(self._workers, self._durable, self._schedule)
         self._tcp = TcpServer(self)
         try:
-            self.port = await self._tcp.listen(self._config.host, self._config.port, self._access.make_tls())
+            self.port = await self._tcp.listen(
+                self._config.host, self._config.port, self._access.make_tls(), local=self._config.local_socket
+            )
         except BaseException:
             self._close_storage()
             raise

@@ -4,8 +4,8 @@ Both ends make its name from address and port, in Linux's abstract namespace:
 
     tocsin/127.0.0.1:7177    behind a zero byte, by which the system tells such names from paths
 
-So nobody has to configure anything, there is no file, and the name is gone with its process. Like a loopback address it
-belongs to one network namespace: who reaches the one reaches the other. Where there is none, a client uses TCP.
+So nobody has to configure anything, there is no file, and the name is gone when nobody has the socket any more. Like a
+loopback address it belongs to one network namespace. Where there is none, a client uses TCP.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ from ipaddress import ip_address
 
 _SYSTEM_HAS_NAMES = sys.platform == "linux"
 _LOCALHOST = ("127.0.0.1", "::1")
+_PORT_MIN = 1024
+"""Lower ports are for the privileged alone, and names are not."""
 _SEND_BYTES = 4 * 1024 * 1024
 """Less is given where the system allows less. With its default, the ends of a stream of large blocks sleep by turns."""
 
 
 def listener_at(address: str, port: int) -> socket.socket | None:
-    """Bound and not listening yet; None where there is no such way. PermissionError and the like mean that, too.
+    """Bound and not listening yet; None where there is no such way, or the system forbids it.
 
     FileExistsError: another process has the name, so clients would reach that one.
     """
     name = _name(address, port)
-    if name is None:
+    door = None if name is None else _socket()
+    if name is None or door is None:
         return None
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         door.bind(name)
     except OSError as error:
         door.close()
         if error.errno == errno.EADDRINUSE:
-            raise FileExistsError(f"another process has the local name {name[1:]!r}") from error
+            raise FileExistsError(f"another process has the local name @{name[1:]}") from error
         return None
     return door
 
@@ -44,9 +46,9 @@ def dial(host: str, port: int) -> socket.socket | None:
     """A connection to the server there, non-blocking; None when it is not on this host, or has no such way."""
     for address in _LOCALHOST if host == "localhost" else (host,):
         name = _name(address, port)
-        if name is None:
+        line = None if name is None else _socket()
+        if name is None or line is None:
             continue
-        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             # Done at once or not at all: a server whose line of newcomers is full is tried by TCP.
             line.setblocking(False)
@@ -73,4 +75,13 @@ def _name(address: str, port: int) -> str | None:
         parsed = ip_address(address)
     except ValueError:
         return None
-    return f"\0tocsin/{parsed}:{port}" if _SYSTEM_HAS_NAMES and parsed.is_loopback else None
+    if not _SYSTEM_HAS_NAMES or not parsed.is_loopback or port < _PORT_MIN:
+        return None
+    return f"\0tocsin/{parsed}:{port}"
+
+
+def _socket() -> socket.socket | None:
+    try:
+        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError:
+        return None  # Forbidden to this process.

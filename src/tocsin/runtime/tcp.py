@@ -50,9 +50,8 @@ class _Connection(asyncio.Protocol):
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if transport.get_extra_info("sslcontext") is None:
                 self._descriptor = raw.fileno()
-        peer = transport.get_extra_info("peername")
         self._number = self._registry.add(self)
-        self._events.connected(self._number, f"{peer[0]}:{peer[1]}" if peer else "this host")
+        self._events.connected(self._number, _peer_of(transport, raw))
 
     def apply_pause(self, paused: bool) -> None:
         transport = self.transport
@@ -97,6 +96,13 @@ class _Connection(asyncio.Protocol):
         self._events.disconnected(self._number)
 
 
+def _peer_of(transport: asyncio.BaseTransport, raw: socket.socket | None) -> str:
+    if raw is not None and is_local(raw):
+        return "this host"  # The name of its end, if any, is whatever the client has chosen.
+    peer = transport.get_extra_info("peername")
+    return f"{peer[0]}:{peer[1]}" if peer else "unknown"
+
+
 class TcpServer:
     """Listens, and writes to connections by number."""
 
@@ -107,25 +113,39 @@ class TcpServer:
         self._paused = False
         self._servers: list[asyncio.AbstractServer] = []
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None, *, local: bool = True) -> int:
         """Returns the port, which the system chose if 0 was asked for.
 
-        Without TLS clients on this host find a shorter way in; what is to be encrypted takes the ordinary one.
+        With `local`, clients on this host find a shorter way in; what is to be encrypted takes the ordinary one.
         """
+        try:
+            return await self._listen(host, port, tls, local=local and tls is None)
+        except BaseException:
+            await self.stop_listening()
+            raise
+
+    async def _listen(self, host: str, port: int, tls: ssl.SSLContext | None, *, local: bool) -> int:
         loop = asyncio.get_running_loop()
         make: Callable[[], _Connection] = lambda: _Connection(self, self._events)  # noqa: E731
         try:
             server = await loop.create_server(make, host, port, ssl=tls, backlog=LISTEN_BACKLOG, start_serving=False)
             self._servers.append(server)
             addresses = [each.getsockname()[:2] for each in server.sockets]
-            for address in [] if tls is not None else addresses:
+            for address in addresses if local else ():
                 if (door := listener_at(*address)) is not None:
                     self._servers.append(await loop.create_unix_server(make, sock=door, backlog=LISTEN_BACKLOG))
             # The last, so that whoever is let in by TCP would have found the short way, too.
             await server.start_serving()
+            if any(each.fileno() < 0 for each in server.sockets):
+                # Somebody else came first; uvloop says so in no other way.
+                raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        except FileExistsError as error:
+            raise PortInUse(
+                f"Port {port} on {host} can't be used: {error}, so clients on this host would reach that one. "
+                "Stop it (`ss -xlp` shows it), choose another port, or set local_socket = false."
+            ) from error
         except OSError as error:
-            await self.stop_listening()
-            if error.errno == errno.EADDRINUSE or isinstance(error, FileExistsError):
+            if error.errno == errno.EADDRINUSE:
                 raise PortInUse(
                     f"Port {port} on {host} is in use, maybe by another server; stop that one or choose another port."
                 ) from error
