@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cli.shell import Shell
 from tests.runtime.test_tls import Authority
+from tests.system.processes import until
 
 import tocsin
 from tocsin.cli.bench.server import OwnServer, is_listening
@@ -49,14 +50,18 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
         server.stop()
 
 
+def says(server: OwnServer, words: str) -> str:
+    """All that it has said, when it has said this: it listens first and speaks then."""
+    until(lambda: words in server._log.read_text(), f"the server says {words!r}")
+    return server._log.read_text()
+
+
 def test_it_says_how_to_send_the_first_message(running: OwnServer) -> None:
-    assert f"tocsin send --url {running.url} orders" in running._log.read_text()
+    assert says(running, f"tocsin send --url {running.url} orders")
 
 
 def test_a_log_line_begins_with_date_and_time(running: OwnServer) -> None:
-    lines = running._log.read_text().splitlines()
-    assert lines
-    for line in lines:
+    for line in says(running, "Ctrl-C stops the server").splitlines():
         assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d INFO ", line)
 
 
@@ -95,7 +100,7 @@ def test_only_users_of_the_file_get_in(tmp_path: Path) -> None:
     try:
         server.start()
         server.wait_until_listening()
-        assert f"tocsin send --url {server.url} --user NAME orders" in server._log.read_text()
+        assert says(server, f"tocsin send --url {server.url} --user NAME orders")
         shell = Shell(server.url)
         assert shell.json("send", "orders", "x", "--user", "ada", "--password", "engine")["sent"] == 1
         for login in ([], ["--user", "ada", "--password", "motor"], ["--user", "eve", "--password", "engine"]):
