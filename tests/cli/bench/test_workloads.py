@@ -69,12 +69,14 @@ def test_latency(tmp_path: Path) -> None:
     assert shown["warm_up_messages"] == 4000
 
 
-def test_sync(tmp_path: Path) -> None:
-    shown = bench(tmp_path, "sync", "--count", "20", "--producers", "3")
-    assert shown["producers"] == 3
-    floor = (shown["fdatasync_us"] + shown["round_trip_us"]) / 1e6
-    assert shown["ratio"] == pytest.approx(shown["messages_per_second"] * floor, rel=0.02)
+@pytest.mark.parametrize("producers", [1, 3])
+def test_sync(tmp_path: Path, producers: int) -> None:
+    shown = bench(tmp_path, "sync", "--count", "20", "--producers", str(producers))
+    assert shown["producers"] == producers
+    floor_us = shown["fdatasync_us"] + shown["round_trip_us"]
+    assert shown["ratio"] == pytest.approx(shown["messages_per_second"] * floor_us / 1e6, rel=0.02)
     assert shown["p50_us"] > 0
+    assert shown["ratio_p50"] == (None if producers > 1 else pytest.approx(floor_us / shown["p50_us"], rel=0.02))
 
 
 def test_fanout_counts_deliveries(tmp_path: Path) -> None:

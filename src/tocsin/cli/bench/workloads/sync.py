@@ -17,13 +17,13 @@ from tocsin.cli.bench.report import Result, percentiles_us, rounded
 from tocsin.cli.bench.settings import Settings
 from tocsin.cli.bench.stage import CpuMeter, Stage, elapsed_s, open_stage, per_100k
 
-ROUNDS = 10
+ROUND_MESSAGES = 1_000
 FLOOR_TRIES = 300
 
 
 def run(settings: Settings) -> Result:
     # Many together share their waits, and a pause would only cost them their pace.
-    rounds, warm_up = (ROUNDS, WARM_UP) if settings.producers == 1 else (1, 0)
+    rounds, warm_up = (max(1, settings.count // ROUND_MESSAGES), WARM_UP) if settings.producers == 1 else (1, 0)
     with open_stage(settings) as stage:
         one_core_s = round_trip_seconds(stage.crew, FLOOR_TRIES, one_core=True)
         sender = stage.crew.start(
@@ -48,6 +48,7 @@ def run(settings: Settings) -> Result:
         rate = settings.count / seconds
         percentiles = percentiles_us(took for report in reports for took in report["took_ns"])
         floor_s = disk_s + network_s
+        ratio_p50 = round(floor_s * 1e6 / (percentiles["p50_us"] or 1.0), 3)
         return Result(
             settings=settings,
             seconds=seconds,
@@ -61,7 +62,9 @@ def run(settings: Settings) -> Result:
                 "round_trip_us": round(network_s * 1e6, 1),
                 "round_trip_one_core_us": round(one_core_s * 1e6, 1),
                 "ratio": round(rate * floor_s, 3),
-                "ratio_p50": None if rounds == 1 else round(floor_s * 1e6 / (percentiles["p50_us"] or 1.0), 3),
+                "ratio_p50": None
+                if settings.producers > 1
+                else round(floor_s * 1e6 / (percentiles["p50_us"] or 1.0), 3),
                 "producer_cpu_s": rounded(sum(report["cpu_s"] for report in reports), 3),
             },
         )
