@@ -62,9 +62,7 @@ def run(settings: Settings) -> Result:
                 "round_trip_us": round(network_s * 1e6, 1),
                 "round_trip_one_core_us": round(one_core_s * 1e6, 1),
                 "ratio": round(rate * floor_s, 3),
-                "ratio_p50": None
-                if settings.producers > 1
-                else round(floor_s * 1e6 / (percentiles["p50_us"] or 1.0), 3),
+                "ratio_p50": ratio_p50 if settings.producers == 1 else None,
                 "producer_cpu_s": rounded(sum(report["cpu_s"] for report in reports), 3),
             },
         )
