@@ -28,9 +28,8 @@ def listener_at(address: str, port: int) -> socket.socket | None:
 
     FileExistsError: another process has the name, so clients would reach that one.
     """
-    name = _name(address, port)
-    door = None if name is None else _socket()
-    if name is None or door is None:
+    door, name = _socket_for(address, port)
+    if door is None:
         return None
     try:
         door.bind(name)
@@ -45,9 +44,8 @@ def listener_at(address: str, port: int) -> socket.socket | None:
 def dial(host: str, port: int) -> socket.socket | None:
     """A connection to the server there, non-blocking; None when it is not on this host, or has no such way."""
     for address in _LOCALHOST if host == "localhost" else (host,):
-        name = _name(address, port)
-        line = None if name is None else _socket()
-        if name is None or line is None:
+        line, name = _socket_for(address, port)
+        if line is None:
             continue
         try:
             # Done at once or not at all: a server whose line of newcomers is full is tried by TCP.
@@ -70,18 +68,12 @@ def widen(line: socket.socket) -> None:
     line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
 
 
-def _name(address: str, port: int) -> str | None:
+def _socket_for(address: str, port: int) -> tuple[socket.socket | None, str]:
+    """With the name for it; None where there is no such way."""
     try:
         parsed = ip_address(address)
-    except ValueError:
-        return None
-    if not _SYSTEM_HAS_NAMES or not parsed.is_loopback or port < _PORT_MIN:
-        return None
-    return f"\0tocsin/{parsed}:{port}"
-
-
-def _socket() -> socket.socket | None:
-    try:
-        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    except OSError:
-        return None  # Forbidden to this process.
+        if not _SYSTEM_HAS_NAMES or not parsed.is_loopback or port < _PORT_MIN:
+            return None, ""
+        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), f"\0tocsin/{parsed}:{port}"
+    except (ValueError, OSError):
+        return None, ""  # No address but a name; or this process may not have such sockets.
