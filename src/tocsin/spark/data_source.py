@@ -12,13 +12,15 @@ from typing import Any
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+FORMAT = "tocsin"
+
 
 class TocsinDataSource(DataSource):
     """spark.read, readStream, write and writeStream.format("tocsin")."""
 
     @classmethod
     def name(cls) -> str:
-        return "tocsin"
+        return FORMAT
 
     def schema(self) -> StructType:
         """Without a schema of the user's: the seven columns of Kafka's source, and headers when asked for."""

@@ -1,0 +1,158 @@
+"""A scan of this format has no projection above it that makes the same rows again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from tests.spark.tables import Stream, fill, numbers, source
+
+import tocsin
+from tocsin.spark import direct_scan
+from tocsin.spark.direct_scan import SETTING, plan_scans_directly
+
+COUNT = 1_000
+
+
+class OneRow(DataSourceReader):
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        yield (1,)
+
+
+class Foreign(DataSource):
+    """A Python source of somebody else's."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "foreign"
+
+    def schema(self) -> str:
+        return "number int"
+
+    def reader(self, schema: Any) -> OneRow:
+        return OneRow()
+
+
+@pytest.fixture
+def table(spark: Any, server: tocsin.Server, connection: tocsin.Connection) -> Any:
+    fill(connection, "prices", COUNT)
+    return source(spark.read, server.url, subscribe="prices", minPartitions=3).load()
+
+
+@pytest.fixture
+def compiled(spark: Any) -> Iterator[None]:
+    """Queries as users run them; the session of the tests does not compile them."""
+    names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+    before = {name: spark.conf.get(name) for name in names}
+    for name, value in zip(names, ("true", "CODEGEN_ONLY"), strict=True):
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.fixture
+def other_session(spark: Any) -> Any:
+    """One whose planner has nothing of ours yet."""
+    return spark.newSession()
+
+
+def plan(table: Any) -> str:
+    return str(table._jdf.queryExecution().executedPlan().toString())
+
+
+def strategies(session: Any) -> list[str]:
+    found = session._jsparkSession.experimental().extraStrategies()
+    return [found.apply(number).getClass().getSimpleName() for number in range(found.length())]
+
+
+def test_a_batch_read_has_none(table: Any) -> None:
+    assert "BatchScan tocsin" in plan(table)
+    assert "Project" not in plan(table)
+
+
+def test_a_stream_has_none(spark: Any, server: tocsin.Server, connection: tocsin.Connection, tmp_path: Path) -> None:
+    fill(connection, "prices", COUNT)
+    stream = Stream(spark, server.url, tmp_path, subscribe="prices", startingOffsets="earliest")
+    planned = stream.run()._jsq.explainInternal(False)
+    assert "MicroBatchScan" in planned
+    assert "Project" not in planned
+    assert stream.numbers() == list(range(COUNT))
+
+
+def test_chosen_columns_are_still_chosen(table: Any) -> None:
+    chosen = table.select("offset", "key")
+    assert "Project" in plan(chosen)
+    assert chosen.columns == ["offset", "key"]
+    assert chosen.where("offset = 7").collect() == [(7, b"k7")]
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda table: table.orderBy("offset", ascending=False),
+        lambda table: table.repartition(4, "key"),
+        lambda table: table.coalesce(1),
+        lambda table: table.cache(),
+        lambda table: table.distinct(),
+        lambda table: table.union(table).distinct(),
+        lambda table: table.join(table.select("offset"), "offset"),
+        lambda table: table.join(table.select("offset").hint("broadcast"), "offset"),
+        lambda table: table.limit(COUNT),
+    ],
+    ids=["sort", "shuffle", "coalesce", "cache", "distinct", "union", "join", "broadcast", "limit"],
+)
+def test_what_keeps_rows_has_each_of_them(table: Any, compiled: None, keep: Callable[[Any], Any]) -> None:
+    kept = keep(table)
+    # Of all columns: where only some are wanted Spark makes rows of these anyway.
+    rows = sorted((row.offset, bytes(row.key), bytes(row.value), row.topic) for row in kept.collect())
+    assert rows == [(number, f"k{number}".encode(), str(number).encode(), "prices") for number in range(COUNT)]
+    assert "BatchScan tocsin" in plan(kept)
+    kept.unpersist()
+
+
+def test_rows_are_whole_one_by_one(table: Any) -> None:
+    rows = list(table.toLocalIterator())
+    assert Counter(bytes(row.key) for row in rows) == Counter(f"k{number}".encode() for number in range(COUNT))
+    assert table.rdd.map(lambda row: row.offset).sum() == sum(range(COUNT))
+
+
+def test_other_sources_are_planned_as_ever(spark: Any) -> None:
+    spark.dataSource.register(Foreign)
+    assert "Project" in plan(spark.read.format("foreign").load())
+
+
+def test_a_second_time_adds_nothing_and_what_others_added_stays(other_session: Any) -> None:
+    java = other_session.sparkContext._jvm
+    theirs = java.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy(other_session._jsparkSession)
+    methods = other_session._jsparkSession.experimental()
+    getattr(methods, "extraStrategies_$eq")(methods.extraStrategies().toList().prepended(theirs))
+    for _ in range(2):
+        assert plan_scans_directly(other_session)
+        assert strategies(other_session) == ["DirectScan", "DataSourceV2Strategy"]
+
+
+def test_a_setting_switches_it_off(other_session: Any, server: tocsin.Server, connection: tocsin.Connection) -> None:
+    fill(connection, "prices", 3)
+    other_session.conf.set(SETTING, "false")
+    assert not plan_scans_directly(other_session)
+    table = source(other_session.read, server.url, subscribe="prices").load()
+    assert "Project" in plan(table)
+    assert numbers(table) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("RELEASES", ("1.6.",)), ("_SOURCE", "package tocsin; class DirectScan extends Nothing {}")],
+    ids=["unknown release", "another Spark"],
+)
+def test_another_spark_plans_as_it_likes(
+    other_session: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
+) -> None:
+    monkeypatch.setattr(direct_scan, name, value)
+    assert not plan_scans_directly(other_session)
+    assert strategies(other_session) == []
