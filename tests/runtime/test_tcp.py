@@ -1,4 +1,5 @@
-"""What is written to a connection arrives, in order, whether the system takes it at once or bit by bit.
+"""What is written to a connection arrives, in order, whether the system takes it at once or bit by bit; and what comes
+from one is read as it is wanted.
 
 All of it twice: over TCP, and the short way that a client on the server's host takes.
 """
@@ -21,6 +22,8 @@ from tocsin.node.loop import new_event_loop
 from tocsin.runtime import local, tcp
 from tocsin.runtime.local import dial, listener_at
 from tocsin.runtime.tcp import TcpServer
+from tocsin.wire.frames import HEADER, VERSION, FrameType
+from tocsin.wire.reader import FrameReader
 
 PART = bytes(range(256)) * 1024
 PARTS = 64
@@ -38,8 +41,8 @@ class Recorder:
         self.peers.append(peer)
         self.here.put_nowait(connection)
 
-    def received(self, connection: int, data: bytes) -> None:
-        pass
+    def received(self, connection: int, data: bytes) -> int:
+        return 0
 
     def disconnected(self, connection: int) -> None:
         self.gone.put_nowait(connection)
@@ -62,12 +65,51 @@ async def by_local_socket(port: int) -> tuple[asyncio.StreamReader, asyncio.Stre
 both_ways = pytest.mark.parametrize("way", [by_tcp, by_local_socket])
 
 
-async def connect(way: Way) -> tuple[TcpServer, Recorder, int, asyncio.StreamReader, asyncio.StreamWriter]:
-    events = Recorder()
+class Frames(Recorder):
+    """Puts frames together, as a server does. `then` is called after each."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.reader = FrameReader()
+        self.reader.logged_in()
+        self.payloads: list[memoryview] = []
+        self.uncopied = 0
+        self.all_here = asyncio.Event()
+        self.then: Callable[[], None] = lambda: None
+        self.stopped = False
+        self.late = 0
+        """How often something was read that should have stayed where it was."""
+        self._count = count
+
+    def received(self, connection: int, data: bytes) -> int:
+        self.late += self.stopped
+        for frame in self.reader.feed(data):
+            payload = memoryview(frame.payload)
+            self.payloads.append(payload)
+            self.uncopied += payload.obj is data and len(payload) == len(data)
+            self.then()
+        if len(self.payloads) == self._count:
+            self.all_here.set()
+        return self.reader.wanted
+
+
+async def connect(
+    way: Way, events: Recorder | None = None
+) -> tuple[TcpServer, Recorder, int, asyncio.StreamReader, asyncio.StreamWriter]:
+    events = events or Recorder()
     server = TcpServer(events)
     port = await server.listen(HOST, 0, None)
     reader, writer = await way(port)
     return server, events, await events.here.get(), reader, writer
+
+
+def sizes_of_frames() -> list[int]:
+    """Large ones one behind another, which are read in another way than small ones, and both in turns."""
+    return [0, 10, 1_500_000, 1_200_000, 1_200_000, 70_000, 5, 900_000, 0, 300_000, 64 * 1024, 64 * 1024 - 1, 1] * 3
+
+
+def frame_of(number: int, size: int) -> bytes:
+    return HEADER.pack(size, FrameType.PUBLISH, VERSION, 0, 1) + bytes([number % 251]) * size
 
 
 async def disconnect(server: TcpServer, writer: asyncio.StreamWriter) -> None:
@@ -103,6 +145,97 @@ def test_what_the_system_does_not_take_at_once_follows_in_order(way: Way, parts_
         await disconnect(server, writer)
 
     asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
+
+
+@both_ways
+@pytest.mark.parametrize("loop_factory", LOOPS)
+@pytest.mark.parametrize("step", [None, 300_007], ids=["at once", "bit by bit"])
+def test_frames_of_all_sizes_are_read_whole(way: Way, loop_factory: LoopFactory, step: int | None) -> None:
+    sizes = sizes_of_frames()
+    stream = b"".join(frame_of(number, size) for number, size in enumerate(sizes))
+
+    async def run() -> None:
+        events = Frames(len(sizes))
+        server, _, _, _, writer = await connect(way, events)
+        for start in range(0, len(stream), step or len(stream)):
+            writer.write(stream[start : start + (step or len(stream))])
+            await writer.drain()
+        await events.all_here.wait()
+        assert events.payloads == [bytes([number % 251]) * size for number, size in enumerate(sizes)]
+        assert events.reader.waiting == 0
+        await disconnect(server, writer)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(asyncio.wait_for(run(), WAIT_SECONDS))
+
+
+@both_ways
+@pytest.mark.parametrize("loop_factory", LOOPS)
+def test_a_large_frame_behind_another_is_not_copied(way: Way, loop_factory: LoopFactory) -> None:
+    sizes = [200_000] * 40
+
+    async def run() -> None:
+        events = Frames(len(sizes))
+        server, _, _, _, writer = await connect(way, events)
+        server.pause_reading(True)
+        writer.write(b"".join(frame_of(number, size) for number, size in enumerate(sizes)))
+        server.pause_reading(False)
+        await events.all_here.wait()
+        assert events.uncopied > 20
+        await disconnect(server, writer)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(asyncio.wait_for(run(), WAIT_SECONDS))
+
+
+@both_ways
+@pytest.mark.parametrize("loop_factory", LOOPS)
+def test_a_pause_holds_inside_a_row_of_large_frames(way: Way, loop_factory: LoopFactory) -> None:
+    sizes = [200_000] * 20
+
+    async def run() -> None:
+        events = Frames(len(sizes))
+        server, _, _, _, writer = await connect(way, events)
+
+        def stop() -> None:
+            server.pause_reading(True)
+            events.stopped = True
+
+        events.then = stop
+        writer.write(b"".join(frame_of(number, size) for number, size in enumerate(sizes)))
+        while not events.all_here.is_set():
+            events.stopped = False
+            server.pause_reading(False)
+            while not events.stopped:
+                await asyncio.sleep(0)
+        assert not events.late
+        await disconnect(server, writer)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(asyncio.wait_for(run(), WAIT_SECONDS))
+
+
+@both_ways
+@pytest.mark.parametrize("loop_factory", LOOPS)
+def test_a_connection_that_is_closed_inside_a_row_of_large_frames_is_read_no_more(
+    way: Way, loop_factory: LoopFactory
+) -> None:
+    async def run() -> None:
+        events = Frames(-1)
+        server, _, number, _, writer = await connect(way, events)
+
+        def stop() -> None:
+            server.close_connection(number)
+            events.stopped = True
+
+        events.then = stop
+        writer.write(b"".join(frame_of(each, 200_000) for each in range(40)))
+        assert await events.gone.get() == number
+        assert not events.late
+        await disconnect(server, writer)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(asyncio.wait_for(run(), WAIT_SECONDS))
 
 
 @both_ways

@@ -84,7 +84,38 @@ def test_only_a_frame_that_spans_chunks_is_copied() -> None:
     frames = [frame for chunk in chunks for frame in reader.feed(chunk)]
     whose = [frame.payload.obj for frame in frames if isinstance(frame.payload, memoryview)]
     assert whose[0] is chunks[0] and whose[2] is whose[3] is chunks[1]
-    assert isinstance(whose[1], bytearray) and len(whose[1]) == len(stream) // 4
+    assert isinstance(whose[1], bytes) and len(whose[1]) == 1_000
+
+
+def test_a_payload_that_comes_alone_is_not_copied() -> None:
+    """As it does when what is `wanted` is read next."""
+    payload = bytes(100_000)
+    stream = encode(FrameType.PUBLISH, 7, payload)
+    reader = FrameReader()
+    reader.logged_in()
+    assert reader.wanted == HEADER.size
+    assert reader.feed(stream[:5]) == []
+    assert reader.wanted == HEADER.size - 5
+    assert reader.feed(stream[5 : HEADER.size]) == []
+    assert reader.wanted == len(payload)
+    (frame,) = reader.feed(payload)
+    assert isinstance(frame.payload, memoryview) and frame.payload.obj is payload
+    assert (frame.session, reader.wanted) == (7, HEADER.size)
+
+
+def test_of_a_chunk_no_more_stays_than_twice_what_is_kept() -> None:
+    reader = FrameReader()
+    reader.logged_in()
+    whole, begun = encode(FrameType.PUBLISH, 1, bytes(200_000)), encode(FrameType.PUBLISH, 1, bytes(10_000))
+    tracemalloc.start()
+    try:
+        frames = reader.feed(whole + begun[:5_000])
+        assert len(frames) == 1
+        del frames
+        assert tracemalloc.get_traced_memory()[0] < 20_000
+    finally:
+        tracemalloc.stop()
+    assert feed(reader, [begun[5_000:]]) == [(FrameType.PUBLISH, 1, bytes(10_000))]
 
 
 def test_empty_chunks_mean_nothing() -> None:

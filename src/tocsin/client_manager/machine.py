@@ -125,18 +125,21 @@ class ClientManager:
             error = ResourceExhausted(f"The server has {CONNECTIONS_MAX} connections, which is the most.")
             self._end(self._registry.connections[connection], 0, error)
 
-    def received(self, connection: int, data: bytes, now: float) -> None:
+    def received(self, connection: int, data: bytes, now: float) -> int:
+        """Returns how many bytes complete the frame that has begun, or its header; 0 when no more are wanted."""
         state = self._registry.connections.get(connection)
         if state is None:
-            return
+            return 0
         state.heard = now
         try:
             for frame in state.reader.feed(data):
                 self._frame(state, frame, now)
                 if connection not in self._registry.connections:
-                    return
+                    return 0
         except TocsinError as error:
             self._end(state, 0, error)
+            return 0
+        return state.reader.wanted
 
     def disconnected(self, connection: int, now: float) -> None:
         """The transport is gone. Sessions stay for the grace time, in case the client comes back."""

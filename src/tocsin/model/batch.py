@@ -444,7 +444,7 @@ def _rise(offsets: memoryview, length: int) -> bool:
         return False
     count = len(offsets) // 4 - 1
     step = int.from_bytes(offsets[4:8], "little")
-    if step * count == length and int.from_bytes(offsets, "little") == step * _counting_to(count):
+    if step * count == length and bytes(offsets) == _multiples(step, count):
         return True  # All rows have the same size, which is less work to see.
     highest = _highest_bits(count)
     later, earlier = int.from_bytes(offsets[4:], "little"), int.from_bytes(offsets[:-4], "little")
@@ -455,9 +455,10 @@ _FEW_OFFSETS_BYTES = 4 * 64
 
 
 @lru_cache(maxsize=16)
-def _counting_to(count: int) -> int:
-    """The numbers from 0 to so many, 32 bits each."""
-    return int.from_bytes(array("I", range(count + 1)).tobytes(), "little")
+def _multiples(step: int, count: int) -> bytes:
+    """The offsets of so many rows of one size, 32 bits each."""
+    counting = int.from_bytes(array("I", range(count + 1)).tobytes(), "little")
+    return (step * counting).to_bytes(4 * (count + 1), "little")
 
 
 @lru_cache(maxsize=16)

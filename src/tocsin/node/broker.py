@@ -61,8 +61,8 @@ class Broker:
     def connected(self, connection: int, peer: str) -> None:
         self.clients.connected(connection, peer, self._clock.now())
 
-    def received(self, connection: int, data: bytes) -> None:
-        self.clients.received(connection, data, self._clock.now())
+    def received(self, connection: int, data: bytes) -> int:
+        return self.clients.received(connection, data, self._clock.now())
 
     def disconnected(self, connection: int) -> None:
         self.clients.disconnected(connection, self._clock.now())

@@ -241,10 +241,11 @@ class ClusterService:
         self._parts.clients.clients.connected(connection, peer, self._clock.now())
         self._schedule()
 
-    def received(self, connection: int, data: bytes) -> None:
+    def received(self, connection: int, data: bytes) -> int:
         assert self._parts.clients is not None
-        self._parts.clients.clients.received(connection, data, self._clock.now())
+        wanted = self._parts.clients.clients.received(connection, data, self._clock.now())
         self._schedule()
+        return wanted
 
     def disconnected(self, connection: int) -> None:
         assert self._parts.clients is not None

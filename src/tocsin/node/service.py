@@ -161,15 +161,16 @@ class Service:
         self.broker.connected(connection, peer)
         self._schedule()
 
-    def received(self, connection: int, data: bytes) -> None:
+    def received(self, connection: int, data: bytes) -> int:
         now = perf_counter()
         if self._rested:
             self._spinning.waited(now - self._rested)
             self._rested = 0.0
         # Only one who asks, waits and asks again gains by an answer that comes a little sooner.
         self._lone = data if len(data) <= _LONE_BYTES and not self._scheduled else b""
-        self.broker.received(connection, data)
+        wanted = self.broker.received(connection, data)
         self._schedule()
+        return wanted
 
     def disconnected(self, connection: int) -> None:
         self.broker.disconnected(connection)

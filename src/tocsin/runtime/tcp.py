@@ -17,6 +17,10 @@ from tocsin.runtime.local import is_local, listener_at, widen
 
 _PARTS_AT_ONCE_MAX = 16
 """More than that is a lot of bytes, for which the loop's own way is as good."""
+_LARGE_BYTES = 64 * 1024
+"""Less is copied sooner than it is asked for."""
+_READS_AT_ONCE_MAX = 16
+"""Others wait meanwhile."""
 
 
 class StreamEvents(Protocol):
@@ -24,7 +28,8 @@ class StreamEvents(Protocol):
 
     def connected(self, connection: int, peer: str) -> None: ...
 
-    def received(self, connection: int, data: bytes) -> None: ...
+    def received(self, connection: int, data: bytes) -> int:
+        """Returns how many bytes complete what has begun: a chunk that ends with them saves a copy."""
 
     def disconnected(self, connection: int) -> None: ...
 
@@ -89,7 +94,29 @@ class _Connection(asyncio.Protocol):
         return ()
 
     def data_received(self, data: bytes) -> None:
-        self._events.received(self._number, data)
+        wanted = self._events.received(self._number, data)
+        if wanted >= _LARGE_BYTES and self._descriptor >= 0:
+            self._read_on(wanted)
+
+    def _read_on(self, wanted: int) -> None:
+        """Much is on its way, so it is taken in pieces that are wanted as they are: the rest of this, what announces
+        the next, and then all of that at once. The loop would copy it, and cut it anywhere.
+        """
+        transport = self.transport
+        assert transport is not None
+        for _ in range(_READS_AT_ONCE_MAX):
+            if transport.is_closing() or not transport.is_reading():
+                return
+            try:
+                data = os.read(self._descriptor, wanted)
+            except OSError:
+                return  # There is no more now, or the connection is broken: the transport finds out.
+            if not data:
+                return
+            large = wanted >= _LARGE_BYTES
+            wanted = self._events.received(self._number, data)
+            if not large and wanted < _LARGE_BYTES:
+                return
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._registry.remove(self._number)
