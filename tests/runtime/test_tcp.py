@@ -105,7 +105,7 @@ async def connect(
 
 def sizes_of_frames() -> list[int]:
     """Large ones one behind another, which are read in another way than small ones, and both in turns."""
-    return [0, 10, 1_500_000, 1_200_000, 1_200_000, 70_000, 5, 900_000, 0, 300_000, 64 * 1024, 64 * 1024 - 1, 1] * 3
+    return [0, 10, 5_000_000, 1_200_000, 1_200_000, 70_000, 5, 900_000, 0, 300_000, 64 * 1024, 64 * 1024 - 1, 1] * 3
 
 
 def frame_of(number: int, size: int) -> bytes:

@@ -19,6 +19,8 @@ _PARTS_AT_ONCE_MAX = 16
 """More than that is a lot of bytes, for which the loop's own way is as good."""
 _LARGE_BYTES = 64 * 1024
 """Less is copied sooner than it is asked for."""
+_READ_BYTES_MAX = 2 * 1024 * 1024
+"""Room is made for that much before it is known how much has come."""
 _READS_AT_ONCE_MAX = 16
 """Others wait meanwhile."""
 
@@ -108,7 +110,7 @@ class _Connection(asyncio.Protocol):
             if transport.is_closing() or not transport.is_reading():
                 return
             try:
-                data = os.read(self._descriptor, wanted)
+                data = os.read(self._descriptor, min(wanted, _READ_BYTES_MAX))
             except OSError:
                 return  # There is no more now, or the connection is broken: the transport finds out.
             if not data:
