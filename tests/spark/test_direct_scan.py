@@ -138,7 +138,7 @@ def test_a_second_time_adds_nothing_and_what_others_added_stays(other_session: A
 
 def test_a_setting_switches_it_off(other_session: Any, server: tocsin.Server, connection: tocsin.Connection) -> None:
     fill(connection, "prices", 3)
-    other_session.conf.set(SETTING, "false")
+    other_session.conf.set(SETTING, "False")
     assert not plan_scans_directly(other_session)
     table = source(other_session.read, server.url, subscribe="prices").load()
     assert "Project" in plan(table)
