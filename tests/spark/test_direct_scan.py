@@ -1,4 +1,4 @@
-"""A scan of this format has no projection above it that makes the same rows again."""
+"""A scan of this format makes rows of its record batches once, and counts them by the batch."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from tests.spark.planning import compiled, last_stage, plan, strategies
 from tests.spark.tables import Stream, fill, numbers, source
 
 import tocsin
-from tocsin.spark import direct_scan
-from tocsin.spark.direct_scan import SETTING, plan_scans_directly
+from tocsin.spark import direct_plans
+from tocsin.spark.direct_plans import plan_directly
 
 COUNT = 1_000
 
@@ -44,30 +45,9 @@ def table(spark: Any, server: tocsin.Server, connection: tocsin.Connection) -> A
 
 
 @pytest.fixture
-def compiled(spark: Any) -> Iterator[None]:
-    """Queries as users run them; the session of the tests does not compile them."""
-    names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
-    before = {name: spark.conf.get(name) for name in names}
-    for name, value in zip(names, ("true", "CODEGEN_ONLY"), strict=True):
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
-
-
-@pytest.fixture
 def other_session(spark: Any) -> Any:
     """One whose planner has nothing of ours yet."""
     return spark.newSession()
-
-
-def plan(table: Any) -> str:
-    return str(table._jdf.queryExecution().executedPlan().toString())
-
-
-def strategies(session: Any) -> list[str]:
-    found = session._jsparkSession.experimental().extraStrategies()
-    return [found.apply(number).getClass().getSimpleName() for number in range(found.length())]
 
 
 def test_a_batch_read_has_none(table: Any) -> None:
@@ -106,10 +86,11 @@ def test_chosen_columns_are_still_chosen(table: Any) -> None:
     ],
     ids=["sort", "shuffle", "coalesce", "cache", "distinct", "union", "join", "broadcast", "limit"],
 )
-def test_what_keeps_rows_has_each_of_them(table: Any, compiled: None, keep: Callable[[Any], Any]) -> None:
-    kept = keep(table)
-    # Of all columns: where only some are wanted Spark makes rows of these anyway.
-    rows = sorted((row.offset, bytes(row.key), bytes(row.value), row.topic) for row in kept.collect())
+def test_what_keeps_rows_has_each_of_them(spark: Any, table: Any, keep: Callable[[Any], Any]) -> None:
+    with compiled(spark):
+        kept = keep(table)
+        # Of all columns: where only some are wanted Spark makes rows of these anyway.
+        rows = sorted((row.offset, bytes(row.key), bytes(row.value), row.topic) for row in kept.collect())
     assert rows == [(number, f"k{number}".encode(), str(number).encode(), "prices") for number in range(COUNT)]
     assert "BatchScan tocsin" in plan(kept)
     kept.unpersist()
@@ -132,27 +113,42 @@ def test_a_second_time_adds_nothing_and_what_others_added_stays(other_session: A
     methods = other_session._jsparkSession.experimental()
     getattr(methods, "extraStrategies_$eq")(methods.extraStrategies().toList().prepended(theirs))
     for _ in range(2):
-        assert plan_scans_directly(other_session)
-        assert strategies(other_session) == ["DirectScan", "DataSourceV2Strategy"]
+        plan_directly(other_session)
+        assert strategies(other_session) == ["DirectWrite", "DirectScan", "DataSourceV2Strategy"]
 
 
 def test_a_setting_switches_it_off(other_session: Any, server: tocsin.Server, connection: tocsin.Connection) -> None:
     fill(connection, "prices", 3)
-    other_session.conf.set(SETTING, "False")
-    assert not plan_scans_directly(other_session)
+    other_session.conf.set("spark.tocsin.directScan", "False")
+    plan_directly(other_session)
+    assert strategies(other_session) == ["DirectWrite"]
     table = source(other_session.read, server.url, subscribe="prices").load()
     assert "Project" in plan(table)
     assert numbers(table) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("RELEASES", ("1.6.",)), ("_SOURCE", "package tocsin; class DirectScan extends Nothing {}")],
-    ids=["unknown release", "another Spark"],
-)
-def test_another_spark_plans_as_it_likes(
-    other_session: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
-) -> None:
-    monkeypatch.setattr(direct_scan, name, value)
-    assert not plan_scans_directly(other_session)
+def test_rows_are_counted_for_the_query_and_for_the_task(spark: Any, table: Any) -> None:
+    table.write.format("noop").mode("overwrite").save()
+    assert last_stage(spark).inputRecords() == COUNT
+    execution = table._jdf.queryExecution()
+    execution.executedPlan().executeCollect()
+    shown = execution.executedPlan().metrics()
+    assert shown.apply("numOutputRows").value() == COUNT
+    assert shown.apply("pythonDataReceived").value() > COUNT
+
+
+def test_an_unknown_release_plans_as_it_likes(other_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_plans, "RELEASES", ("1.6.",))
+    plan_directly(other_session)
     assert strategies(other_session) == []
+
+
+@pytest.mark.parametrize("name", ["DirectScan", "TopicRows", "DirectWrite", "TopicWriter"])
+def test_so_does_a_spark_of_somebodys_own(other_session: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """One in which a class has another name."""
+    text = direct_plans.java_text
+    monkeypatch.setattr(
+        direct_plans, "java_text", lambda asked: text(asked).replace("Python", "Snake" if asked == name else "Python")
+    )
+    plan_directly(other_session)
+    assert strategies(other_session) == ["DirectWrite" if name in ("DirectScan", "TopicRows") else "DirectScan"]

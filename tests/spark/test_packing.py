@@ -17,6 +17,8 @@ import importlib, sys, zipfile
 archive = sys.argv[1]
 sys.path.insert(0, archive)
 for name in zipfile.ZipFile(archive).namelist():
+    if name.endswith(".java"):
+        continue
     module = name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
     loaded = importlib.import_module(module)
     assert loaded.__file__.startswith(archive), loaded.__file__
@@ -41,12 +43,17 @@ def test_an_environment_without_tocsin_has_none(tmp_path: Path) -> None:
 
 def test_the_zip_has_the_client_and_the_source_but_no_server(tmp_path: Path) -> None:
     names = zipfile.ZipFile(zip_package(tmp_path)).namelist()
-    for name in ("tocsin/client/sync.py", "tocsin/spark/data_source.py", "pyspark_tocsin/__init__.py"):
+    for name in (
+        "tocsin/client/sync.py",
+        "tocsin/spark/data_source.py",
+        "tocsin/spark/DirectScan.java",
+        "pyspark_tocsin/__init__.py",
+    ):
         assert name in names
     parts = {name.split("/")[1] for name in names if name.startswith("tocsin/") and name.count("/") > 1}
     assert parts == {"model", "wire", "client", "spark", "runtime", "journal"}
     assert "tocsin/journal/journal.py" not in names
-    assert not [name for name in names if "__pycache__" in name or not name.endswith(".py")]
+    assert not [name for name in names if "__pycache__" in name or not name.endswith((".py", ".java"))]
 
 
 def test_the_same_release_makes_the_same_zip(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ session, register, history, submit, warm_up, close_connections     what programs
 
 spark_session      settings that suit this source
 data_source        the format "tocsin"
-direct_scan        its rows go on as they are
+direct_plans       rows take a short way between Spark and Python, in Java
 option_values      reading options; server_options, source_options, start_options are the options themselves
 schema             the columns that a message can be read as
 batch_source       spark.read; stream_source is spark.readStream

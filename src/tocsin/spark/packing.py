@@ -58,16 +58,16 @@ def _sources() -> Iterator[tuple[str, bytes]]:
     for name in MODULES:
         yield f"tocsin/{name}", own.joinpath(*name.split("/")).read_bytes()
     for name in PACKAGES:
-        yield from _python_files(own / name, f"tocsin/{name}")
-    yield from _python_files(files(DISCOVERED), DISCOVERED)
+        yield from _source_files(own / name, f"tocsin/{name}")
+    yield from _source_files(files(DISCOVERED), DISCOVERED)
 
 
-def _python_files(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+def _source_files(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
     for entry in folder.iterdir():
         inside = f"{name}/{entry.name}"
         if entry.is_dir():
-            yield from _python_files(entry, inside)
-        elif entry.name.endswith(".py"):
+            yield from _source_files(entry, inside)
+        elif entry.name.endswith((".py", ".java")):
             yield inside, entry.read_bytes()
 
 

@@ -110,11 +110,11 @@ def start_session(master: str, conf: Mapping[str, str], java: Java, options: lis
 def register(spark: SparkSession) -> SparkSession:
     """Makes the format known where Spark does not find it by itself, such as with --py-files, and its reads cheaper."""
     from tocsin.spark.data_source import TocsinDataSource
-    from tocsin.spark.direct_scan import plan_scans_directly
+    from tocsin.spark.direct_plans import plan_directly
 
     show_package(spark.sparkContext.environment)
     spark.dataSource.register(TocsinDataSource)
-    plan_scans_directly(spark)
+    plan_directly(spark)
     return spark
 
 
