@@ -16,6 +16,12 @@ def plan(table: Any) -> str:
     return str(table._jdf.queryExecution().executedPlan().toString())
 
 
+def scans(table: Any) -> list[str]:
+    """The classes that read, as they are planned before a query adapts itself."""
+    leaves = table._jdf.queryExecution().sparkPlan().collectLeaves()
+    return [each.getClass().getSimpleName() for each in elements(leaves)]
+
+
 def strategies(session: Any) -> list[str]:
     found = session._jsparkSession.experimental().extraStrategies()
     return [each.getClass().getSimpleName() for each in elements(found)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from tests.spark.planning import compiled, last_stage, plan, strategies
+from tests.spark.planning import compiled, last_stage, plan, scans, strategies
 from tests.spark.tables import Stream, fill, numbers, source
 
 import tocsin
@@ -64,11 +64,28 @@ def test_a_stream_has_none(spark: Any, server: tocsin.Server, connection: tocsin
     assert stream.numbers() == list(range(COUNT))
 
 
-def test_chosen_columns_are_still_chosen(table: Any) -> None:
-    chosen = table.select("offset", "key")
-    assert "Project" in plan(chosen)
-    assert chosen.columns == ["offset", "key"]
-    assert chosen.where("offset = 7").collect() == [(7, b"k7")]
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda table: table.select("offset", "key"),
+        lambda table: table.where("length(key) = 3").select("offset", "key"),
+        lambda table: table.select("key", "offset").where("offset > 7").select("offset", "key"),
+        lambda table: table.groupBy("offset").agg({"key": "max"}).toDF("offset", "key"),
+    ],
+    ids=["columns", "rows", "both", "groups"],
+)
+def test_what_is_chosen_of_it_is_read_by_the_same_scan(spark: Any, table: Any, choose: Callable[[Any], Any]) -> None:
+    chosen = choose(table)
+    assert scans(chosen) == ["OfBatch"]
+    found = {row.offset: bytes(row.key) for row in chosen.collect()}
+    spark.conf.set("spark.tocsin.directScan", "false")
+    try:
+        usual = choose(table)
+        assert scans(usual) == ["BatchScanExec"]
+        assert found == {row.offset: bytes(row.key) for row in usual.collect()}
+    finally:
+        spark.conf.unset("spark.tocsin.directScan")
+    assert found[77] == b"k77"
 
 
 @pytest.mark.parametrize(
@@ -119,12 +136,22 @@ def test_a_second_time_adds_nothing_and_what_others_added_stays(other_session: A
 
 def test_a_setting_switches_it_off(other_session: Any, server: tocsin.Server, connection: tocsin.Connection) -> None:
     fill(connection, "prices", 3)
-    other_session.conf.set("spark.tocsin.directScan", "False")
     plan_directly(other_session)
-    assert strategies(other_session) == ["DirectWrite"]
-    table = source(other_session.read, server.url, subscribe="prices").load()
-    assert "Project" in plan(table)
-    assert numbers(table) == [0, 1, 2]
+    for value, project in (("False", True), ("true", False)):
+        other_session.conf.set("spark.tocsin.directScan", value)
+        table = source(other_session.read, server.url, subscribe="prices").load()
+        assert ("Project" in plan(table)) is project
+        assert numbers(table) == [0, 1, 2]
+
+
+def test_a_class_that_spark_lacks(other_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lacking:
+        def __getattr__(self, name: str) -> Any:
+            raise TypeError("'JavaPackage' object is not callable")
+
+    monkeypatch.setattr(other_session.sparkContext, "_jvm", Lacking())
+    plan_directly(other_session)
+    assert strategies(other_session) == []
 
 
 def test_rows_are_counted_for_the_query_and_for_the_task(spark: Any, table: Any) -> None:

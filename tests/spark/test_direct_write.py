@@ -41,8 +41,8 @@ def topics(connection: tocsin.Connection) -> Iterator[tuple[str, str]]:
 def usual(spark: Any) -> Any:
     """A session that writes as Spark does."""
     session = spark.newSession()
-    session.conf.set("spark.tocsin.directWrite", "false")
     plan_directly(session)
+    session.conf.set("spark.tocsin.directWrite", "false")
     return session
 
 
@@ -60,6 +60,11 @@ def stored(session: Any, server: tocsin.Server, topic: str) -> list[Any]:
     return list(table.orderBy("offset").collect())
 
 
+def arrow_bytes(session: Any) -> int:
+    """What Arrow holds outside of Java's heap."""
+    return int(session.sparkContext._jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator().getAllocatedMemory())
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rows_are_stored_as_spark_stores_them(
     spark: Any, usual: Any, server: tocsin.Server, topics: tuple[str, str], shape: str
@@ -69,6 +74,7 @@ def test_rows_are_stored_as_spark_stores_them(
     write(rows_of(usual, shape), server, "usual")
     found = stored(spark, server, "direct")
     assert len(found) == COUNT
+    assert arrow_bytes(spark) == 0
     assert found == stored(spark, server, "usual")
 
 
@@ -94,6 +100,7 @@ def test_the_plan_says_so(spark: Any, usual: Any, server: tocsin.Server, topics:
 def test_rows_are_counted(spark: Any, server: tocsin.Server, topics: tuple[str, str]) -> None:
     write(rows_of(spark, "text"), server, "direct")
     assert last_stage(spark).outputRecords() == COUNT
+    assert last_stage(spark).name() == "save to tocsin"
     shown = spark._jsparkSession.sharedState().statusStore().executionMetrics(last_execution(spark).executionId())
     assert f"{COUNT:,}" in str(shown.toString())
 
@@ -123,3 +130,14 @@ def test_what_other_tasks_have_staged_is_dropped_when_one_fails(
         write(frame, server, "direct")
     assert connection.show_destination("topic:direct")["staged"] == 0
     assert stored(spark, server, "direct") == []
+
+
+def test_a_task_that_fails_halfway_leaves_no_memory_behind(
+    spark: Any, server: tocsin.Server, topics: tuple[str, str]
+) -> None:
+    """There is far more to come than fits between Java and Python."""
+    frame = spark.range(0, 100_000, 1, 1).selectExpr("repeat('x', if(id = 15, 8400000, 200)) AS value")
+    small = settings(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "100"})
+    with small, pytest.raises(PySparkException, match="Row 15 of partition 0"):
+        write(frame, server, "direct")
+    assert arrow_bytes(spark) == 0

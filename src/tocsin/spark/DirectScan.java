@@ -7,7 +7,9 @@ import org.apache.spark.sql.catalyst.analysis.NamedRelation;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodeAndComment;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -28,6 +30,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonStreamingInput
 import org.apache.spark.sql.execution.datasources.v2.python.PythonStreamingPartitionReaderFactory;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics;
+import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 import scala.collection.immutable.Map$;
 import scala.collection.immutable.Nil$;
@@ -41,35 +44,54 @@ import scala.util.Right;
 public final class DirectScan extends SparkStrategy {
     private final SparkStrategy usual;
     private final String format;
+    private final String setting;
     private final CodeAndComment rows;
 
     /** `rows` is the text of TopicRows.java, which executors compile. A Spark that can't is found out here. */
-    public DirectScan(SparkStrategy usual, String format, String rows) {
+    public DirectScan(SparkStrategy usual, String format, String setting, String rows) {
         this.usual = usual;
         this.format = format;
+        this.setting = setting;
         this.rows = new CodeAndComment(rows, Map$.MODULE$.empty());
         CodeGenerator.compile(this.rows);
     }
 
-    /** What Spark plans for a scan of this format, without the projection that makes the same rows again. */
+    /** What Spark plans for a scan of this format and what is chosen of it, with a scan of ours. */
     public Seq apply(LogicalPlan plan) {
-        boolean scanned = plan instanceof DataSourceV2ScanRelation || plan instanceof StreamingDataSourceV2ScanRelation;
-        if (!scanned || !format.equals(((NamedRelation) plan).name())) {
+        LogicalPlan source = plan;
+        while (source instanceof Project || source instanceof Filter) {
+            source = (LogicalPlan) source.children().head();
+        }
+        boolean scanned =
+            source instanceof DataSourceV2ScanRelation || source instanceof StreamingDataSourceV2ScanRelation;
+        if (!scanned || !format.equals(((NamedRelation) source).name())
+                || SQLConf.get().getConfString(setting, "true").equalsIgnoreCase("false")) {
             return Nil$.MODULE$;
         }
         Seq planned = usual.apply(plan);
-        if (planned.length() != 1 || !(planned.head() instanceof ProjectExec)) {
-            return planned;
+        SparkPlan changed = planned.length() == 1 ? changed((SparkPlan) planned.head()) : null;
+        return changed == null ? planned : Nil$.MODULE$.$colon$colon(changed);
+    }
+
+    /** The plan with a scan of ours, and without a projection that makes the same rows again. Null for any other plan. */
+    private SparkPlan changed(SparkPlan plan) {
+        if (plan.children().isEmpty()) {
+            return direct(plan);
         }
-        ProjectExec projection = (ProjectExec) planned.head();
-        SparkPlan scan = projection.child();
-        boolean python = scan instanceof DataSourceV2ScanExecBase
-            && ((DataSourceV2ScanExecBase) scan).scan() instanceof PythonScan;
-        boolean same = projection.projectList().equals(scan.output());
-        return python && same ? Nil$.MODULE$.$colon$colon(direct(scan)) : planned;
+        if (plan.children().length() > 1) {
+            return null;
+        }
+        SparkPlan child = changed((SparkPlan) plan.children().head());
+        if (child != null && !(plan instanceof ProjectExec && ((ProjectExec) plan).projectList().equals(child.output()))) {
+            child = (SparkPlan) plan.withNewChildren(Nil$.MODULE$.$colon$colon(child));
+        }
+        return child;
     }
 
     private SparkPlan direct(SparkPlan scan) {
+        if (!(scan instanceof DataSourceV2ScanExecBase && ((DataSourceV2ScanExecBase) scan).scan() instanceof PythonScan)) {
+            return null;
+        }
         if (scan instanceof BatchScanExec) {
             BatchScanExec batch = (BatchScanExec) scan;
             return new OfBatch(batch.output(), batch.scan(), batch.runtimeFilters(), batch.ordering(), batch.table(),
@@ -80,7 +102,7 @@ public final class DirectScan extends SparkStrategy {
             return new OfStream(stream.output(), stream.scan(), stream.stream(), stream.start(), stream.end(),
                 stream.keyGroupedPartitioning(), stream.ordering(), rows);
         }
-        return scan;
+        return null;
     }
 
     /** The rows of all partitions. The references are what TopicRows takes first. */

@@ -21,6 +21,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonWrite;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.util.CollectionAccumulator;
 import scala.Function0;
 import scala.Option;
@@ -35,19 +36,22 @@ import scala.util.Right;
 public final class DirectWrite extends SparkStrategy {
     private final SparkStrategy usual;
     private final String format;
+    private final String setting;
     private final CodeAndComment task;
 
     /** `task` is the text of TopicWriter.java, which executors compile. A Spark that can't is found out here. */
-    public DirectWrite(SparkStrategy usual, String format, String task) {
+    public DirectWrite(SparkStrategy usual, String format, String setting, String task) {
         this.usual = usual;
         this.format = format;
+        this.setting = setting;
         this.task = new CodeAndComment(task, Map$.MODULE$.empty());
         CodeGenerator.compile(this.task);
     }
 
     public Seq apply(LogicalPlan plan) {
         // Its first part is the table. Janino can't call `table`, which has two types.
-        if (!(plan instanceof AppendData) || !format.equals(((NamedRelation) plan.productElement(0)).name())) {
+        if (!(plan instanceof AppendData) || !format.equals(((NamedRelation) plan.productElement(0)).name())
+                || SQLConf.get().getConfString(setting, "true").equalsIgnoreCase("false")) {
             return Nil$.MODULE$;
         }
         Seq planned = usual.apply(plan);
@@ -95,8 +99,11 @@ public final class DirectWrite extends SparkStrategy {
                 (PythonBatchWriterFactory) write.createBatchWriterFactory(new PhysicalWriteInfoImpl(partitions));
             CollectionAccumulator finished = sparkContext().collectionAccumulator();
             try {
+                Object[] written = run(tasks(rows, factory, finished));
+                if (written.length != partitions) {
+                    throw new IllegalStateException(partitions + " tasks have ended " + written.length + " writes.");
+                }
                 WriterCommitMessage[] messages = new WriterCommitMessage[partitions];
-                Object[] written = (Object[]) tasks(rows, factory, finished).collect();
                 for (int at = 0; at < partitions; at++) {
                     messages[at] = new PythonWriterCommitMessage(((InternalRow) written[at]).getBinary(0));
                 }
@@ -116,6 +123,19 @@ public final class DirectWrite extends SparkStrategy {
                     factory.source(), factory.pickledWriteFunc(), factory.inputSchema(), factory.jobArtifactUUID(),
                     factory.sessionUUID(), numOutputRowsMetric(), customMetrics(), finished,
                 }), tag);
+        }
+
+        /** Runs the job, with a name that says what it does unless the user has given it one. */
+        private Object[] run(RDD tasks) {
+            String named = sparkContext().getLocalProperty("callSite.short");
+            if (named == null) {
+                sparkContext().setLocalProperty("callSite.short", "save to " + tableName());
+            }
+            try {
+                return (Object[]) tasks.collect();
+            } finally {
+                sparkContext().setLocalProperty("callSite.short", named);
+            }
         }
 
         /** What tasks have written that have ended is dropped; what others have written they drop themselves. */

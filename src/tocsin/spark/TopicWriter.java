@@ -9,6 +9,7 @@ final class TopicWriter extends org.apache.spark.sql.execution.BufferedRowIterat
     private Worker worker;
     private scala.collection.Iterator answers;
     private byte[] message;
+    private boolean given;
 
     public TopicWriter(Object[] references) {
         this.references = references;
@@ -26,6 +27,7 @@ final class TopicWriter extends org.apache.spark.sql.execution.BufferedRowIterat
             .createMapInBatchEvaluatorFactory((byte[]) references[1], "write_to_data_source", schema,
                 org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource.writeOutputSchema(),
                 metrics, (scala.Option) references[3], (scala.Option) references[4]));
+        task.addTaskCompletionListener(worker);
         answers = worker.compute(
             scala.collection.Iterator$.MODULE$.single(inputs[0]), task.partitionId(), task);
     }
@@ -33,7 +35,7 @@ final class TopicWriter extends org.apache.spark.sql.execution.BufferedRowIterat
     /** Takes everything that Python answers, which makes it write everything. */
     public boolean hasNext() throws java.io.IOException {
         if (message != null) {
-            return false;
+            return !given;
         }
         while (answers.hasNext()) {
             org.apache.spark.sql.vectorized.ColumnarBatch batch =
@@ -57,6 +59,7 @@ final class TopicWriter extends org.apache.spark.sql.execution.BufferedRowIterat
     }
 
     public InternalRow next() {
+        given = true;
         return new org.apache.spark.sql.catalyst.expressions.GenericInternalRow(new Object[] {message});
     }
 
@@ -65,13 +68,15 @@ final class TopicWriter extends org.apache.spark.sql.execution.BufferedRowIterat
 }
 
 /** Hands rows to a Python worker as record batches. Spark would do the same, value by value and byte array by byte array. */
-final class Worker extends org.apache.spark.sql.execution.python.ArrowPythonRunner {
+final class Worker extends org.apache.spark.sql.execution.python.ArrowPythonRunner
+        implements org.apache.spark.util.TaskCompletionListener {
     /** Java's arrays and Arrow's offsets end at twice that. */
     private static final long BATCH_BYTES_MAX = 1L << 30;
 
     long written;
     private final org.apache.spark.sql.catalyst.expressions.UnsafeProjection projection;
     private scala.collection.Iterator rows;
+    private boolean closed;
     private org.apache.arrow.vector.complex.StructVector all;
     /** A column is written by one of these. */
     private Texts[] texts;
@@ -102,6 +107,7 @@ final class Worker extends org.apache.spark.sql.execution.python.ArrowPythonRunn
             findColumns(root);
         }
         if (!rows.hasNext()) {
+            closed = true;
             close();
             return false;
         }
@@ -122,6 +128,14 @@ final class Worker extends org.apache.spark.sql.execution.python.ArrowPythonRunn
         ((org.apache.spark.sql.execution.metric.SQLMetric) pythonMetrics().apply("pythonDataSent"))
             .add((long) (out.size() - before));
         return true;
+    }
+
+    /** A task that fails before its last row leaves memory behind that is not Java's. */
+    public void onTaskCompletion(org.apache.spark.TaskContext task) {
+        if (!closed && writer() != null) {
+            root().close();
+            allocator().close();
+        }
     }
 
     private void findColumns(org.apache.arrow.vector.VectorSchemaRoot root) {

@@ -29,7 +29,7 @@ RELEASES = ("4.3.",)
 
 
 class Plan(NamedTuple):
-    """A strategy, and the setting that leaves it out."""
+    """A strategy, the setting that keeps it from planning anything, and what it sends to executors."""
 
     setting: str
     strategy: str
@@ -47,12 +47,11 @@ def plan_directly(spark: SparkSession) -> None:
     if not spark.version.startswith(RELEASES):
         return
     for plan in PLANS:
-        if str(spark.conf.get(plan.setting, "true")).lower() != "false":
-            try:
-                _add(spark, plan)
-            except Py4JError:
-                # Somebody's own Spark that differs from the one of its release.
-                continue
+        try:
+            _add(spark, plan)
+        except (Py4JError, TypeError):
+            # Somebody's own Spark that differs from the one of its release. A class that it lacks can't be called.
+            continue
 
 
 def _add(spark: SparkSession, plan: Plan) -> None:
@@ -65,10 +64,11 @@ def _add(spark: SparkSession, plan: Plan) -> None:
     compiler = java.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(methods.getClass().getClassLoader())
     compiler.cook(java_text(plan.strategy))
-    arguments = spark.sparkContext._gateway.new_array(java.java.lang.Object, 3)
+    arguments = spark.sparkContext._gateway.new_array(java.java.lang.Object, 4)
     arguments[0] = java.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy(spark._jsparkSession)
     arguments[1] = FORMAT
-    arguments[2] = java_text(plan.on_executors)
+    arguments[2] = plan.setting
+    arguments[3] = java_text(plan.on_executors)
     (constructor,) = compiler.getClassLoader().loadClass(name).getConstructors()
     getattr(methods, "extraStrategies_$eq")(added.toList().prepended(constructor.newInstance(arguments)))
 
