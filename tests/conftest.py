@@ -30,8 +30,8 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
-# What was told to stop gets this long to be gone, such as a thread that is past its last job. On a busy machine a server
-# in another thread needs a few turns to notice that its client has gone, and gets none while garbage is collected.
+# What was told to stop gets this long to be gone, such as a thread that is past its last job. On a busy machine the
+# thread of a server needs a few turns to notice that its client has gone, and gets none while garbage is collected.
 GRACE_SECONDS = 10.0
 COLLECT_SECONDS = 0.5
 OPEN_FILES = Path("/proc/self/fd")
