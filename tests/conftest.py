@@ -73,7 +73,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if request.node.get_closest_marker("keeps_resources"):
         return
-    start = collected = time.monotonic()
+    start, collected = time.monotonic(), 0.0
     while left := _left_behind(threads_before, files_before):
         now = time.monotonic()
         if now > start + GRACE_SECONDS:
