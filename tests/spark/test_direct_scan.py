@@ -76,7 +76,7 @@ def test_a_stream_has_none(spark: Any, server: tocsin.Server, connection: tocsin
 )
 def test_what_is_chosen_of_it_is_read_by_the_same_scan(spark: Any, table: Any, choose: Callable[[Any], Any]) -> None:
     chosen = choose(table)
-    assert scans(chosen) == ["OfBatch"]
+    assert scans(chosen) == ["BatchScan"]
     found = {row.offset: bytes(row.key) for row in chosen.collect()}
     spark.conf.set("spark.tocsin.directScan", "false")
     try:
@@ -131,7 +131,7 @@ def test_a_second_time_adds_nothing_and_what_others_added_stays(other_session: A
     getattr(methods, "extraStrategies_$eq")(methods.extraStrategies().toList().prepended(theirs))
     for _ in range(2):
         plan_directly(other_session)
-        assert strategies(other_session) == ["DirectWrite", "DirectScan", "DataSourceV2Strategy"]
+        assert strategies(other_session) == ["DirectPlans", "DataSourceV2Strategy"]
 
 
 def test_a_setting_switches_it_off(other_session: Any, server: tocsin.Server, connection: tocsin.Connection) -> None:
@@ -170,7 +170,7 @@ def test_an_unknown_release_plans_as_it_likes(other_session: Any, monkeypatch: p
     assert strategies(other_session) == []
 
 
-@pytest.mark.parametrize("name", ["DirectScan", "TopicRows", "DirectWrite", "TopicWriter"])
+@pytest.mark.parametrize("name", ["DirectPlans", "TopicRows", "TopicWriter"])
 def test_so_does_a_spark_of_somebodys_own(other_session: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """One in which a class has another name."""
     text = direct_plans.java_text
@@ -178,4 +178,4 @@ def test_so_does_a_spark_of_somebodys_own(other_session: Any, monkeypatch: pytes
         direct_plans, "java_text", lambda asked: text(asked).replace("Python", "Snake" if asked == name else "Python")
     )
     plan_directly(other_session)
-    assert strategies(other_session) == ["DirectWrite" if name in ("DirectScan", "TopicRows") else "DirectScan"]
+    assert strategies(other_session) == []

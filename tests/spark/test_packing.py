@@ -46,7 +46,7 @@ def test_the_zip_has_the_client_and_the_source_but_no_server(tmp_path: Path) -> 
     for name in (
         "tocsin/client/sync.py",
         "tocsin/spark/data_source.py",
-        "tocsin/spark/DirectScan.java",
+        "tocsin/spark/DirectPlans.java",
         "pyspark_tocsin/__init__.py",
     ):
         assert name in names
