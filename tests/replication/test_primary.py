@@ -222,6 +222,53 @@ def test_a_change_whose_outcome_is_unknown_is_found_out_by_the_next_round() -> N
     assert leader.machine.config == pending
 
 
+def test_a_change_that_the_next_round_does_not_find_is_proposed_again() -> None:
+    """A minority has accepted it, and others answer now. One of that minority may answer the round of a candidate,
+    which then leads without the third: so what the third alone has must not be committed (R4).
+    """
+    leader = Leader()
+    leader.flush()
+    leader.advance(2.8, SECOND)
+    leader.promised(CONFIG)
+    pending = leader.machine.pending
+    assert pending is not None and pending.in_sync == (ME, SECOND)
+    leader.advance(3.0, SECOND, THIRD)
+    (accept,) = leader.promised(CONFIG)
+    assert isinstance(accept, Accept) and accept.config == pending, "though the third keeps up again"
+    leader.machine.propose([Record(1, b"x")])
+    leader.flush()
+    assert leader.acked(THIRD, 2) == []
+    assert leader.acked(SECOND, 2) == [Committed(2, 3)]
+    leader.accepted()
+    leader.advance(0.5, SECOND, THIRD)
+    (accept,) = leader.promised(pending)
+    assert isinstance(accept, Accept) and accept.config.in_sync == REPLICAS, "only now is there another change"
+
+
+def test_a_newcomer_whose_join_was_not_found_is_waited_for_until_it_is_chosen() -> None:
+    """Two members and a witness: the newcomer and the witness would make the newcomer primary with what it has."""
+    alone = CONFIG.with_in_sync([ME])
+    leader = Leader(alone)
+    leader.flush()
+    leader.advance(0.5, SECOND)
+    leader.promised(alone)
+    pending = leader.machine.pending
+    assert pending is not None and pending.in_sync == (ME, SECOND)
+    leader.advance(3.0)
+    leader.promised(alone)
+    assert leader.machine.pending == pending, "silent for long, but perhaps in sync already"
+    leader.machine.propose([Record(1, b"x")])
+    leader.flush()
+    assert uncommitted(leader) == 1
+    leader.accepted()
+    leader.advance(0.5)
+    (accept,) = leader.promised(pending)
+    assert isinstance(accept, Accept) and accept.config.in_sync == (ME,)
+    assert uncommitted(leader) == 1
+    leader.accepted()
+    assert uncommitted(leader) == 0
+
+
 def test_somebody_else_is_named_in_the_register() -> None:
     leader = Leader()
     leader.flush()

@@ -26,7 +26,7 @@ class Primary:
         self._context, self._change = context, change
         self.config, self.epoch = config, config.epoch
         self.pending: GroupConfig | None = None
-        """Proposed, and it is not known yet whether it was chosen."""
+        """Proposed, and it is not known whether it was chosen. It stays until it is, whatever a round finds (R4)."""
         self.trigger: Trigger | None = None
         self.changes = 0
         self._followers = Followers(context, config, now)
@@ -164,13 +164,12 @@ class Primary:
         self._settle_change()
 
     def _next_config(self, found: GroupConfig) -> GroupConfig | None:
-        """The change function. Whatever was proposed in an earlier round is either found now or dead."""
-        if found == self.pending:
-            return found
-        if found != self.config:
+        """The change function: what to propose now that this value was found."""
+        if found not in (self.config, self.pending):
             return None
-        self.pending = self._wanted(self._now)
-        self._advance()
+        if not rules.must_repeat(self.pending, found):
+            self.pending = self._wanted(self._now)
+            self._advance()
         return self.pending
 
     def _wanted(self, now: float) -> GroupConfig | None:
@@ -185,14 +184,14 @@ class Primary:
             return
         self._change.outcome = None
         if found == self.pending:
-            self.config = found
+            self.config, self.pending = found, None
             self.changes += 1
             self._admission.joined(found)
             self._strangers -= set(found.voters)
+            self._advance()
         elif found != self.config:
+            # Only another primary writes anything else. What is pending stays so: nothing commits here any more.
             self.trigger = Trigger.HIGHER_EPOCH
-        self.pending = None
-        self._advance()
 
     # ---- time
 

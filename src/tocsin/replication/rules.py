@@ -57,6 +57,13 @@ def configs_to_satisfy(current: GroupConfig, pending: GroupConfig | None) -> tup
     return (current,) if pending is None else (current, pending)
 
 
+def must_repeat(pending: GroupConfig | None, found: GroupConfig) -> bool:
+    """R4: a proposal whose outcome is unknown is proposed again, and nothing else, until it is chosen. That a round
+    finds the value before it proves nothing: the minority that accepted the proposal may answer the next round.
+    """
+    return pending is not None
+
+
 def must_keep(committed: int, adopted: int) -> int:
     """R5: what a new primary adopted may be committed without its knowing: it counts as committed."""
     return max(committed, adopted)
