@@ -59,6 +59,7 @@ class ScriptedGroup:
     """What an operation is answered with."""
     last_sequence: int = 0
     link: int = 0
+    committed: int = 0
 
     def beat(self) -> Heartbeat:
         config = GroupConfig(1, self.epoch, self.primary, (Replica(self.primary, 1),), (), 1)
@@ -205,7 +206,7 @@ class Cluster:
 
     def reply(self, group: ScriptedGroup, *replies: Reply, epoch: int | None = None, link: int | None = None) -> None:
         """Answers as they cross the bus."""
-        message = Replies(epoch or group.epoch, link or group.link, list(replies))
+        message = Replies(epoch or group.epoch, link or group.link, group.committed, list(replies))
         received = decode(b"".join(encode(message)))
         assert isinstance(received, Replies)
         self.port.message(group.number, group.primary, group.boot, received, self.now)
@@ -234,7 +235,7 @@ class Cluster:
             assert isinstance(message, Commands)
             replies = group.take(message, self.manager)
             if replies:
-                answer = Replies(message.epoch, message.link, replies)
+                answer = Replies(message.epoch, message.link, group.committed, replies)
                 self.port.message(group.number, group.primary, group.boot, answer, self.now)
 
     def _feed_clients(self) -> None:

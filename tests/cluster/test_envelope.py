@@ -31,7 +31,7 @@ REPLY = st.builds(SettledTo, st.tuples(ID, U32), U64) | st.builds(Answer, U64, s
 NODES = st.lists(U16, max_size=GROUP_MEMBERS_MAX).map(tuple)
 MESSAGES = st.one_of(
     st.builds(Commands, U32, U32, U64, st.lists(COMMAND, max_size=4)),
-    st.builds(Replies, U32, U32, st.lists(REPLY, max_size=4)),
+    st.builds(Replies, U32, U32, U64, st.lists(REPLY, max_size=4)),
     st.builds(Unlinked, U32, U32),
     st.builds(GroupStatus, U32, U16, st.sampled_from(MemberRole), NODES, NODES, U64, U64, U32, U64, U64, U32, U64),
     st.builds(NameChanged, st.text(st.characters(exclude_categories=["Cs"]), max_size=12)),

@@ -7,6 +7,7 @@ from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
 from tocsin.cluster.register_messages import (
     Accept,
     Accepted,
+    CommitSeen,
     Heartbeat,
     HeartbeatAnswer,
     Initialise,
@@ -126,8 +127,30 @@ def test_no_lease_for_an_epoch_that_is_over() -> None:
 
 def test_the_highest_commit_it_has_heard_of_is_told_with_a_promise() -> None:
     machine = voter()
+    assert hint(machine, 1) == 0
     tell(machine, beat(64, LATER, commit=17))
-    machine.note_commit(12)
-    (answer,) = saved(machine, tell(machine, Prepare(Ballot(9, 1, 1))))
+    tell(machine, CommitSeen(64, 12))
+    assert hint(machine, 2) == 17
+    tell(machine, CommitSeen(64, 19))
+    assert hint(machine, 3) == 19
+
+
+def test_what_an_operator_gave_up_is_no_commit_any_more() -> None:
+    machine = voter()
+    tell(machine, Initialise(SECOND))
+    tell(machine, CommitSeen(64, 110))
+    given_up = SECOND.uncleanly_led_by(2, 129, VOTERS[1:2], 10)
+    tell(machine, Accept(Ballot(1, 2, 1), given_up))
+    tell(machine, CommitSeen(64, 110))
+    assert hint(machine, 2) == 10
+    tell(machine, CommitSeen(129, 11))
+    assert hint(machine, 3) == 11
+    tell(machine, Accept(Ballot(4, 2, 1), given_up.with_in_sync(VOTERS[:2])))
+    assert hint(machine, 5) == 11
+
+
+def hint(machine: Voter, round_number: int) -> int:
+    """What the voter tells with its promise."""
+    answer = saved(machine, tell(machine, Prepare(Ballot(round_number, 1, 1))))[-1]
     assert isinstance(answer, Send) and isinstance(answer.message, Promise)
-    assert answer.message.commit_hint == 17
+    return answer.message.commit_hint

@@ -15,7 +15,7 @@ from tocsin.client_manager.group_link import Outgoing as Commanded
 from tocsin.cluster import envelope
 from tocsin.cluster.envelope import Commands, GroupBytes, GroupStatus, MemberRole, NameChanged, Replies
 from tocsin.cluster.group_config import Replica, first_config
-from tocsin.cluster.register_messages import Heartbeat
+from tocsin.cluster.register_messages import CommitSeen, Heartbeat
 from tocsin.model.limits import BUS_OUTBOX_MESSAGES_MAX
 from tocsin.model.values import Bytes
 from tocsin.node.cluster_node import ClusterNode, Membership
@@ -88,6 +88,7 @@ class Clients:
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
         self.out: list[Commanded] = []
+        self.commits: list[tuple[int, CommitSeen]] = []
 
     def __getattr__(self, name: str) -> Any:
         return lambda *arguments: self.told.append((name, *arguments))
@@ -101,6 +102,10 @@ class Clients:
     def take_out(self) -> list[Commanded]:
         out, self.out = self.out, []
         return out
+
+    def take_commits(self, now: float) -> list[tuple[int, CommitSeen]]:
+        commits, self.commits = self.commits, []
+        return commits
 
     def heard(self) -> list[Any]:
         return [told[4] for told in self.told if told[0] == "message"]
@@ -150,7 +155,7 @@ def encoded(message: Any) -> bytes:
 
 CONFIG = first_config([Replica(FIRST, 1)], [Replica(FIRST, 1)], 1)
 HEARTBEAT = Heartbeat(64, 0.0, True, 0, 0, CONFIG, ())
-REPLIES = Replies(64, 1, [])
+REPLIES = Replies(64, 1, 5, [])
 COMMANDS = Commands(64, 1, 0, [])
 
 
@@ -191,6 +196,17 @@ def test_a_witness_is_asked_for_its_vote() -> None:
     on = stage(clients=True, witness=True)
     on.comes(b"Gvote", to_node(GROUP, ME))
     assert on.witness.told == [("received", FIRST, 7, b"Gvote")]
+
+
+def test_voters_hear_what_was_confirmed_to_a_client_manager() -> None:
+    commit = CommitSeen(64, 9)
+    front, member = stage(clients=True, witness=True), stage(member=True, clients=True)
+    for on in (front, member):
+        on.clients.commits = [(GROUP, commit)]
+        on.node.pump()
+        assert on.bus.sent == [(group_in(GROUP), group_bytes(commit), Stream.CONTROL)], "the members' voters"
+    assert front.witness.told == [("asked", ME, commit)]
+    assert member.member.told == [("received", FIRST, 5, group_bytes(commit))]
 
 
 def test_garbage_is_counted_and_dropped() -> None:

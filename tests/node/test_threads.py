@@ -1,10 +1,21 @@
-"""When a commit is done on the loop, and when in the thread."""
+"""When a commit is done on the loop, and when in the thread; and who waits for whom."""
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+from threading import Event
+
 import pytest
 
-from tocsin.node.threads import QuickDisk
+from tocsin.cluster.group_config import Ballot
+from tocsin.cluster.register_messages import Prepare
+from tocsin.journal.jobs import WriteJob, Written
+from tocsin.node.threads import QuickDisk, ThreadWorkers
+from tocsin.node.voter_host import VoterHost
+from tocsin.replication.settings import GroupSettings
+from tocsin.runtime.disk import Disk, SystemRandom
+from tocsin.testing.clock import VirtualClock
 
 QUICK, SLOW = 0.0001, 0.01
 
@@ -59,3 +70,29 @@ def test_a_disk_that_has_recovered_is_forgiven() -> None:
     assert life.commit(SLOW)
     life.now += 0.01
     assert life.commit(QUICK)
+
+
+def test_a_vote_does_not_wait_for_the_journal(tmp_path: Path) -> None:
+    """A primary under load is always in the middle of something: its own vote would be the last to come."""
+
+    async def vote_behind_a_job_of_the_journal() -> bool:
+        loop, voted = asyncio.get_running_loop(), Event()
+        workers = ThreadWorkers(loop, _no_commits, lambda error: pytest.fail(str(error)))
+        clock = VirtualClock()
+        host = VoterHost(1, GroupSettings((1,), (1,)), 1, Disk(tmp_path), clock, SystemRandom())
+        host.attach(workers, voted.set)
+        waited: asyncio.Future[bool] = loop.create_future()
+        workers.sync(lambda: voted.wait(5), waited.set_result)
+        clock.advance(60)
+        host.asked(1, Prepare(Ballot(1, 1, 1)))
+        host.pump()
+        try:
+            return await waited
+        finally:
+            workers.stop()
+
+    assert asyncio.run(vote_behind_a_job_of_the_journal())
+
+
+def _no_commits(job: WriteJob) -> Written:
+    raise AssertionError(f"nothing commits {job} here")

@@ -12,6 +12,7 @@ from tocsin.cluster.group_config import Ballot, GroupConfig, Replica
 from tocsin.cluster.register_messages import (
     Accept,
     Accepted,
+    CommitSeen,
     Heartbeat,
     HeartbeatAnswer,
     Initialise,
@@ -66,6 +67,7 @@ MESSAGES = st.one_of(
     ),
     st.builds(HeartbeatAnswer, U32, TIME, TIME, st.booleans(), REPLICA),
     st.builds(Resigned, U32, TIME),
+    st.builds(CommitSeen, U32, U64),
     st.builds(Stand, U32),
     st.builds(Order, U32, U32, U64, U64, ORDER_ENTRIES),
     st.builds(Acked, U32, U64, U64),

@@ -1,7 +1,7 @@
 """A client manager in a cluster: the machine that talks to clients, and the links to all groups.
 
 Its owner brings what the bus says (`message`, `member_changed`, `lost_sync`, `room`) and what clients do (`clients`),
-calls `pump`, and sends what `take_out` gives to *in* of each group.
+calls `pump`, and sends what `take_out` and `take_commits` give to *in* of each group.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from tocsin.bus.membership import MemberState
 from tocsin.client_manager.cluster_status import ClusterStatus
+from tocsin.client_manager.commits_seen import CommitsSeen
 from tocsin.client_manager.dead_letters import DeadLetters
 from tocsin.client_manager.group_link import GroupLink, LinkPhase, Outgoing
 from tocsin.client_manager.login import Identities, Login
@@ -17,7 +18,7 @@ from tocsin.client_manager.machine import ClientManager, Settings
 from tocsin.client_manager.routing import ClientSide, Router
 from tocsin.cluster.commands import Administer, ConsumerKey, Reply
 from tocsin.cluster.envelope import GroupStatus, MemberRole, NameChanged, Replies, Unlinked
-from tocsin.cluster.register_messages import Heartbeat
+from tocsin.cluster.register_messages import CommitSeen, Heartbeat
 from tocsin.cluster.slots import SlotTable
 from tocsin.model.limits import CONNECTIONS_PER_KEEP
 from tocsin.model.ranges import Range
@@ -37,6 +38,7 @@ class ClusterClients:
         self.clients = ClientManager(settings, login, identities)
         self._now = 0.0
         self._gate = EpochGate()
+        self._commits = CommitsSeen()
         self._links = {group: GroupLink(group, self._gate) for group in sorted(groups)}
         several = len(self._links) > 1
         answer, gone = self._answer, self._gone
@@ -86,6 +88,7 @@ class ClusterClients:
     def _replied(self, link: GroupLink, sender: int, message: Replies) -> None:
         if not link.takes(message.epoch, message.link, sender):
             return
+        self._commits.note(link.group, message.epoch, message.committed)
         if link.answered():
             self._say_all(link)
         for reply in message.replies:
@@ -122,8 +125,8 @@ class ClusterClients:
         self.clients.tick(now)
 
     def next_deadline(self) -> float | None:
-        """Of the links; the clients' own times are looked at with every tick."""
-        times = (link.next_deadline() for link in self._links.values())
+        """Of the links and the voters; the clients' own times are looked at with every tick."""
+        times = [self._commits.next_deadline(), *(link.next_deadline() for link in self._links.values())]
         return min((time for time in times if time is not None), default=None)
 
     def pump(self, now: float) -> None:
@@ -138,6 +141,10 @@ class ClusterClients:
 
     def take_out(self) -> list[Outgoing]:
         return [each for link in self._links.values() for each in link.take_out()]
+
+    def take_commits(self, now: float) -> list[tuple[int, CommitSeen]]:
+        """For the voters of these groups: what was confirmed here."""
+        return self._commits.take(now)
 
     @property
     def congested(self) -> bool:

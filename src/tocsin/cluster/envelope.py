@@ -6,7 +6,8 @@
     "G"  GroupBytes   a message of the group itself, see replication.codec
     "C"  Commands     client manager -> group: u32 epoch, u32 link, u64 number, u16 count, commands
                       (cluster.command_codec)
-    "R"  Replies      primary -> client manager: u32 epoch, u32 link, u16 count, answers (cluster.reply_codec)
+    "R"  Replies      primary -> client manager: u32 epoch, u32 link, u64 committed, u16 count, answers
+                      (cluster.reply_codec)
     "U"  Unlinked     primary -> client manager: u32 epoch, u32 link
     "S"  GroupStatus  member -> everybody: u32 epoch, u16 primary, u8 role, u64 committed, u64 last, u32 destinations,
                       u64 live bytes, u64 free bytes, u32 epoch and u64 LSN of the last unclean promotion,
@@ -33,7 +34,7 @@ from tocsin.model.limits import COMMANDS_PER_MESSAGE_MAX, GROUP_MEMBERS_MAX
 from tocsin.runtime.ports import Buffer
 
 _COMMANDS = struct.Struct("<IIQH")
-_REPLIES = struct.Struct("<IIH")
+_REPLIES = struct.Struct("<IIQH")
 _UNLINKED = struct.Struct("<II")
 _STATUS = struct.Struct("<IHBQQIQQIQ")
 
@@ -67,6 +68,8 @@ class Commands:
 class Replies:
     epoch: int
     link: int
+    committed: int
+    """The highest LSN that is committed: all that the answers confirm is."""
     replies: list[Reply]
 
 
@@ -126,14 +129,14 @@ def _unpack_commands(unpacker: Unpacker) -> Commands:
 
 
 def _pack_replies(packer: Packer, message: Replies) -> None:
-    packer.record(_REPLIES, message.epoch, message.link, _bounded(len(message.replies)))
+    packer.record(_REPLIES, message.epoch, message.link, message.committed, _bounded(len(message.replies)))
     for reply in message.replies:
         pack_reply(packer, reply)
 
 
 def _unpack_replies(unpacker: Unpacker) -> Replies:
-    epoch, link, count = unpacker.record(_REPLIES)
-    return Replies(epoch, link, [unpack_reply(unpacker) for _ in range(_bounded(count))])
+    epoch, link, committed, count = unpacker.record(_REPLIES)
+    return Replies(epoch, link, committed, [unpack_reply(unpacker) for _ in range(_bounded(count))])
 
 
 def _bounded(count: int) -> int:

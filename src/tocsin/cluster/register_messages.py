@@ -13,6 +13,7 @@ Each message is a body behind one byte that names it, inside the frame of `repli
                         u16 count, then as often: u16 node, f64 stamp    what was last heard from each voter
     8  HeartbeatAnswer  u32 epoch, f64 sent, f64 stamp, u8 granted, replica of the voter
     9  Resigned         u32 epoch, f64 sent         the primary gives its lease back
+   10  CommitSeen       u32 epoch, u64 LSN          of a client manager
 """
 
 from __future__ import annotations
@@ -113,8 +114,16 @@ class Resigned:
     """The primary's clock."""
 
 
+@dataclass(frozen=True, slots=True)
+class CommitSeen:
+    """A client manager was told by the primary of this epoch that all up to this LSN is committed."""
+
+    epoch: int
+    lsn: int
+
+
 RegisterMessage: TypeAlias = (
-    Prepare | Promise | Refuse | Accept | Accepted | Initialise | Heartbeat | HeartbeatAnswer | Resigned
+    Prepare | Promise | Refuse | Accept | Accepted | Initialise | Heartbeat | HeartbeatAnswer | Resigned | CommitSeen
 )
 
 
@@ -224,6 +233,15 @@ def _unpack_resigned(unpacker: Unpacker) -> Resigned:
     return Resigned(unpacker.u32(), unpacker.f64())
 
 
+def _pack_commit_seen(packer: Packer, message: CommitSeen) -> None:
+    packer.u32(message.epoch)
+    packer.u64(message.lsn)
+
+
+def _unpack_commit_seen(unpacker: Unpacker) -> CommitSeen:
+    return CommitSeen(unpacker.u32(), unpacker.u64())
+
+
 REGISTER_CODECS: dict[int, tuple[type, Callable[..., None], Callable[[Unpacker], RegisterMessage]]] = {
     1: (Prepare, _pack_prepare, _unpack_prepare),
     2: (Promise, _pack_promise, _unpack_promise),
@@ -234,4 +252,5 @@ REGISTER_CODECS: dict[int, tuple[type, Callable[..., None], Callable[[Unpacker],
     7: (Heartbeat, _pack_heartbeat, _unpack_heartbeat),
     8: (HeartbeatAnswer, _pack_heartbeat_answer, _unpack_heartbeat_answer),
     9: (Resigned, _pack_resigned, _unpack_resigned),
+    10: (CommitSeen, _pack_commit_seen, _unpack_commit_seen),
 }

@@ -17,6 +17,7 @@ from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
 from tocsin.cluster.register_messages import (
     Accept,
     Accepted,
+    CommitSeen,
     Heartbeat,
     HeartbeatAnswer,
     Initialise,
@@ -45,6 +46,7 @@ class Voter:
         self.replica = Replica(node, vote.store)
         self.vote = vote
         self.commit_hint = 0
+        """The highest LSN that was committed, as far as this voter has heard since it started."""
         self._leases = LeaseGrants(lease_seconds, now)
         self._number = self._saved = 0
         self._waiting: deque[tuple[int, VoterEffect]] = deque()
@@ -63,14 +65,19 @@ class Voter:
             case Resigned():
                 self._leases.give_back(event.sender, event.message, now)
                 return []
+            case CommitSeen():
+                self._note_commit(event.message.epoch, event.message.lsn)
+                return []
             case Initialise() if self.vote.config is None:
                 return self._save(replace(self.vote, accepted=FIRST_BALLOT, config=event.message.config), None)
             case _:
                 return []
 
-    def note_commit(self, lsn: int) -> None:
-        """This node has seen a confirmation of this LSN: no later primary may end before it."""
-        self.commit_hint = max(self.commit_hint, lsn)
+    def _note_commit(self, epoch: int, lsn: int) -> None:
+        """No later primary may end before it (R11), unless an operator has given it up since (R13)."""
+        config = self.vote.config
+        if config is None or epoch >= config.unclean_epoch:
+            self.commit_hint = max(self.commit_hint, lsn)
 
     def _prepare(self, sender: int, message: Prepare, now: float) -> list[VoterEffect]:
         wait = self._leases.wait_for(sender, now)
@@ -83,12 +90,15 @@ class Voter:
     def _accept(self, sender: int, message: Accept) -> list[VoterEffect]:
         if not may_promise(message.ballot, self.vote.promised):
             return [Send((sender,), Refuse(message.ballot, self.vote.promised, 0.0))]
-        vote = replace(self.vote, promised=message.ballot, accepted=message.ballot, config=message.config)
+        before, config = self.vote.config, message.config
+        if before is not None and config.unclean_epoch > before.unclean_epoch:
+            self.commit_hint = min(self.commit_hint, config.unclean_lsn)
+        vote = replace(self.vote, promised=message.ballot, accepted=message.ballot, config=config)
         return self._save(vote, Send((sender,), Accepted(message.ballot, self.replica)))
 
     def _heartbeat(self, sender: int, message: Heartbeat, now: float) -> list[VoterEffect]:
         """No vote is changed, so nothing has to be durable before the answer."""
-        self.note_commit(message.commit)
+        self._note_commit(message.epoch, message.commit)
         granted = not self._knows_later(message.epoch) and self._leases.renew(sender, message, self.replica.node, now)
         answer = HeartbeatAnswer(message.epoch, message.sent, now, granted, self.replica)
         return [Send((sender,), answer)]

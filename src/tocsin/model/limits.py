@@ -304,6 +304,8 @@ VOTE_RETRY_SECONDS = 0.25
 """After a vote found no room on the disk."""
 HAND_OVER_SECONDS = 5.0
 """How long a primary that gives its role away waits for a backup to have everything and take it."""
+COMMIT_SEEN_SECONDS = 0.25
+"""How often a client manager tells a group's voters at most what it was told to be committed; well within a lease."""
 UNLINKED_SECONDS = 0.1
 """How often one client manager is told at most that its link is broken."""
 LINK_MESSAGES_EARLY_MAX = 256

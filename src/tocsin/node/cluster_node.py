@@ -20,13 +20,14 @@ from tocsin.client_manager.cluster_port import ClusterClients
 from tocsin.client_manager.group_link import Outgoing as Commanded
 from tocsin.cluster import envelope
 from tocsin.cluster.envelope import Commands, Envelope, GroupBytes, GroupStatus, MemberRole
-from tocsin.cluster.register_messages import Heartbeat
+from tocsin.cluster.register_messages import CommitSeen, Heartbeat
 from tocsin.model.errors import ProtocolError
 from tocsin.model.limits import LOCAL_TURNS_MAX
 from tocsin.model.values import Bytes
 from tocsin.node.bus_outbox import BusOutbox
 from tocsin.node.group_member import GroupMember
 from tocsin.node.hello import HELLO, Hello, decode_hello, encode_hello, first_difference, hello_of
+from tocsin.node.outgoing import group_parts
 from tocsin.node.voter_host import VoterHost
 from tocsin.replication.codec import decode as decode_group
 from tocsin.replication.messages import GroupMessage
@@ -267,8 +268,11 @@ class ClusterNode:
             more |= witness.pump()
             self._send(witness.take_out())
         if self.clients is not None:
-            self.clients.pump(self._clock.now())
+            now = self._clock.now()
+            self.clients.pump(now)
             self._send_commands(self.clients)
+            for group, commit in self.clients.take_commits(now):
+                self._tell_voters(group, commit)
         return more
 
     def _send(self, messages: Iterable[tuple[Address, Sequence[Bytes], Stream]]) -> None:
@@ -299,6 +303,15 @@ class ClusterNode:
                 self._local.append((group_in(group), b"".join(message.parts())))
         for group, messages in refused.items():
             clients.blocked(group, messages)
+
+    def _tell_voters(self, group: int, commit: CommitSeen) -> None:
+        """Those at the members hear *in* of the group; a witness knows what its own client manager was told."""
+        parts = group_parts(commit)
+        self._bus.send(group_in(group), parts, Stream.CONTROL)
+        if group in self.members:
+            self._local.append((group_in(group), b"".join(parts)))
+        elif group in self.witnesses:
+            self.witnesses[group].asked(self.number, commit)
 
     def _go_round(self) -> None:
         while self._local:

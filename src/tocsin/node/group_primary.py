@@ -154,7 +154,9 @@ class ServingPrimary:
                 by_link[origin] = link, [reply]
         for link, replies in by_link.values():
             for piece in _pieces(replies):
-                self._send(link.node, Replies(self.epoch, link.number, piece), Stream.DATA)
+                self._send(
+                    link.node, Replies(self.epoch, link.number, self.manager.ledger.committed, piece), Stream.DATA
+                )
         for name in self.manager.take_name_changes():
             self.out.append(envelope_to(group_out(self._group), NameChanged(name), Stream.CONTROL))
 

@@ -14,6 +14,7 @@ from tocsin.model.values import Bytes
 from tocsin.replication.codec import encode as encode_group
 from tocsin.replication.messages import Fence, Fenced, GroupMessage, Nack, Order, Stand
 from tocsin.runtime.datagrams import Address, group_in, group_out, to_node
+from tocsin.runtime.ports import Buffer
 
 _URGENT = (RegisterMessage, Fence, Fenced, Nack, Stand)
 """What decides who is primary never waits behind data."""
@@ -27,6 +28,10 @@ class Outgoing(NamedTuple):
 
 def envelope_to(address: Address, message: Envelope, stream: Stream) -> Outgoing:
     return Outgoing(address, encode_envelope(message), stream)
+
+
+def group_parts(message: GroupMessage) -> list[Buffer]:
+    return encode_envelope(GroupBytes(encode_group(message)))
 
 
 def group_messages(group: int, node: int, effect: Send[GroupMessage]) -> list[Outgoing]:
@@ -45,5 +50,5 @@ def group_messages(group: int, node: int, effect: Send[GroupMessage]) -> list[Ou
         addresses = [to_node(group, receiver) for receiver in others]
     if not addresses:
         return []
-    parts = encode_envelope(GroupBytes(encode_group(message)))
+    parts = group_parts(message)
     return [Outgoing(address, parts, stream) for address in addresses]

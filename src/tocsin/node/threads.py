@@ -1,4 +1,4 @@
-"""The node's disk threads: one for commits, one for cold reads, one for upkeep; results come back on the loop."""
+"""The node's disk threads, one for each line of work; results come back on the loop."""
 
 from __future__ import annotations
 
@@ -73,6 +73,8 @@ class ThreadWorkers:
         )
         self._reader: JournalThread[Task, Any] = JournalThread(_run, self._report, name="tocsin-reader")
         self._keeper: JournalThread[Task, Any] = JournalThread(_run, self._report, name="tocsin-upkeep")
+        self._voter: JournalThread[Task, Any] | None = None
+        """Begun with the first vote: a lone server has none."""
 
     def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
         self._began = perf_counter()
@@ -112,6 +114,11 @@ class ThreadWorkers:
         if not self._stopping:
             self._writer.submit(job)
 
+    def vote(self, job: Callable[[], Any], done: Done) -> None:
+        if self._voter is None:
+            self._voter = JournalThread(_run, self._report, name="tocsin-votes")
+        self._voter.submit((job, done))
+
     def read(self, job: Callable[[], Any], done: Done) -> None:
         self._reader.submit((job, done))
 
@@ -123,6 +130,8 @@ class ThreadWorkers:
         self._writer.stop()
         self._reader.stop()
         self._keeper.stop()
+        if self._voter is not None:
+            self._voter.stop()
 
     def _report_write(self, job: Commit | Task, outcome: Any) -> None:
         if isinstance(outcome, BaseException):

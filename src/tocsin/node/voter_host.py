@@ -10,7 +10,15 @@ from tocsin.cluster.envelope import GroupBytes
 from tocsin.cluster.envelope import decode as decode_envelope
 from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
-from tocsin.cluster.register_messages import Accept, Heartbeat, Initialise, Prepare, RegisterMessage, Resigned
+from tocsin.cluster.register_messages import (
+    Accept,
+    CommitSeen,
+    Heartbeat,
+    Initialise,
+    Prepare,
+    RegisterMessage,
+    Resigned,
+)
 from tocsin.cluster.vote import Vote, decode_vote, encode_vote
 from tocsin.cluster.voter import Voter, VoterEvent
 from tocsin.journal.atomic_file import replace_file
@@ -23,8 +31,8 @@ from tocsin.replication.settings import GroupSettings
 from tocsin.runtime.ports import Buffer, Clock, Files, Random
 
 VOTE = "vote"
-ToVoter: TypeAlias = Prepare | Accept | Heartbeat | Initialise | Resigned
-TO_VOTER = (Prepare, Accept, Heartbeat, Initialise, Resigned)
+ToVoter: TypeAlias = Prepare | Accept | Heartbeat | Initialise | Resigned | CommitSeen
+TO_VOTER = (Prepare, Accept, Heartbeat, Initialise, Resigned, CommitSeen)
 
 
 def read_vote(files: Files, random: Random) -> Vote:
@@ -117,7 +125,7 @@ class VoterHost:
         if self._unsaved is None or self._saving or self._retry_at < float("inf"):
             return False
         save, self._unsaved, self._saving = self._unsaved, None, True
-        self._workers.sync(lambda: write_vote(self._files, save.vote), lambda written: self._saved(save, written))
+        self._workers.vote(lambda: write_vote(self._files, save.vote), lambda written: self._saved(save, written))
         return False
 
     def _saved(self, save: SaveVote, written: bool) -> None:

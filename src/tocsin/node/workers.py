@@ -11,7 +11,7 @@ Done = Callable[[Any], None]
 
 
 class Workers(Protocol):
-    """Three lines of work that never wait for each other: commits, cold reads, upkeep."""
+    """Four lines of work that never wait for each other: commits, votes, cold reads, upkeep."""
 
     def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
         """Makes a group commit durable, one at a time: later, when `done` is called, or begun at once and returned.
@@ -24,6 +24,9 @@ class Workers(Protocol):
 
     def sync(self, job: Callable[[], Any], done: Done) -> None:
         """Anything else that must be durable, in the line of the commits: none is under way then."""
+
+    def vote(self, job: Callable[[], Any], done: Done) -> None:
+        """Makes a vote durable. It never waits behind commits: who has much to write would be the last to vote."""
 
     def read(self, job: Callable[[], Any], done: Done) -> None:
         """Reads from disk on behalf of a consumer."""
@@ -51,7 +54,7 @@ class InlineWorkers:
         result = job()
         self._done.append(lambda: done(result))
 
-    upkeep = sync = read
+    upkeep = sync = vote = read
 
     def settle(self) -> bool:
         """Runs the callbacks of finished jobs; says whether there were any."""

@@ -79,7 +79,7 @@ class DeferredWorkers:
     def read(self, job: Callable[[], Any], done: Done) -> None:
         self._jobs.append((job, done))
 
-    upkeep = read
+    upkeep = vote = read
 
     def catch_up(self) -> None:
         held, self.held = self.held, []

@@ -33,7 +33,7 @@ class SimulatedWorkers:
     ) -> None:  # fmt: skip
         """`fatal`: a disk that failed, or that has not what it should have, is the end of the process (S3)."""
         self._being, self._speed, self._write, self._fatal = being, speed, write, fatal
-        self._free_at = {"write": 0.0, "read": 0.0, "upkeep": 0.0}
+        self._free_at = dict.fromkeys(("write", "vote", "read", "upkeep"), 0.0)
         self.under_way: list[Callable[[], Any]] = []
         """Commits that a crash may find half done."""
 
@@ -46,6 +46,9 @@ class SimulatedWorkers:
 
     def sync(self, job: Callable[[], Lsn], done: Callable[[Lsn], None]) -> None:
         self._plan("write", job, done)
+
+    def vote(self, job: Callable[[], Any], done: Done) -> None:
+        self._plan("vote", job, done)
 
     def read(self, job: Callable[[], Any], done: Done) -> None:
         self._plan("read", job, done)
