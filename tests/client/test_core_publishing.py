@@ -250,3 +250,52 @@ def test_closing_the_last_producer_closes_the_lane() -> None:
 
     assert [request["op"] for request in dialogue.requests()] == ["producer.close"]
     assert not dialogue.core.lanes
+
+
+def test_a_lane_that_was_forgotten_fails_what_was_sent_and_goes_on_with_the_rest() -> None:
+    dialogue, lane = opened(since=17)
+    sent, more = put(lane, b"sent"), put(lane, b"never sent")
+    dialogue.published()
+    dialogue.lose()
+    dialogue.pass_time(30)
+    dialogue.connect()
+    dialogue.welcome()
+    dialogue.take(FrameType.HELLO)
+    (session_request,) = dialogue.requests()
+    dialogue.say(control(FrameType.REPLY, 1, {"id": session_request["id"], "producer_id": PRODUCER, "epoch": 2}))
+    (again,) = dialogue.requests()
+    assert again["since"] == 17
+    text = "queue:orders has forgotten this producer."
+    dialogue.say(control(FrameType.FAILURE, 1, {"id": again["id"], "code": errors.ProducerExpired.code, "text": text}))
+
+    assert isinstance(sent.pending.error, errors.ProducerExpired)
+    assert "1 message was not confirmed (ID:1.1.1.8-1)" in str(sent.pending.error) and text in str(sent.pending.error)
+    (anew,) = dialogue.requests()
+    assert "since" not in anew and anew["producer"] == lane.number
+    dialogue.say(control(FrameType.REPLY, 1, {"id": anew["id"], "last_sequence": 0, "credit": 1_000_000, "since": 90}))
+    (block,) = dialogue.published()
+    assert bodies_of(block) == [b"never sent"]
+    assert block.first_sequence == block.unconfirmed_from == (1 << SEQUENCE_BITS) + 1
+    dialogue.confirm(lane.number, block.first_sequence)
+    assert more.pending.done and more.pending.error is None
+    assert lane.is_usable and lane.since == 90
+
+
+def test_a_lane_that_is_forgotten_while_it_is_open_begins_anew() -> None:
+    dialogue, lane = opened(since=17)
+    sent = [put(lane, b"x") for _ in range(CLIENT_BATCH_MESSAGES + 1)]
+    blocks = dialogue.published()
+    assert len(blocks) == 2
+    for block in blocks:
+        last = block.first_sequence + block.count - 1
+        code = errors.ProducerExpired.code
+        fields = {"producer": lane.number, "first": block.first_sequence, "last": last, "code": code, "text": "Why."}
+        dialogue.say(control(FrameType.REFUSED, 1, fields))
+    assert {type(batch.pending.error) for batch in sent} == {errors.ProducerExpired}
+    assert f"{CLIENT_BATCH_MESSAGES + 1:,} messages were not confirmed" in str(sent[0].pending.error)
+    later = put(lane, b"later")
+    assert [asked.get("since") for asked in dialogue.answer()] == [None]
+    (block,) = dialogue.published()
+    assert bodies_of(block) == [b"later"]
+    dialogue.confirm(lane.number, block.first_sequence)
+    assert later.pending.done and later.pending.error is None

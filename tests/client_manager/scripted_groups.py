@@ -58,6 +58,7 @@ class ScriptedGroup:
     answers: dict[str, dict[str, Any] | TocsinError] = field(default_factory=dict)
     """What an operation is answered with."""
     last_sequence: int = 0
+    since: int = 7
     link: int = 0
     committed: int = 0
 
@@ -87,7 +88,7 @@ class ScriptedGroup:
     def _answer(self, command: Command) -> Reply | None:
         match command:
             case OpenProducer():
-                fields = {"destination": DestinationId(5), "last_sequence": self.last_sequence}
+                fields = {"destination": DestinationId(5), "last_sequence": self.last_sequence, "since": self.since}
                 return self._scripted("producer.open", command.request) or Answer(command.request, fields)
             case OpenConsumer():
                 kept = {} if command.held is None else {"kept": [list(each) for each in command.held]}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.client_manager.real_group import RealGroup
 from tests.client_manager.scripted_groups import Cluster
 
 from tocsin.cluster.commands import Publish
+from tocsin.model.batch import DeliveryMode
+from tocsin.model.errors import ProducerExpired
 
 
 def cluster_of(*groups: RealGroup) -> Cluster:
@@ -59,6 +62,53 @@ def test_a_block_whose_confirmation_was_lost_is_stored_once() -> None:
     die(cluster, group, 11)
     assert producer.confirmed == 1
     assert consumer.bodies() == ["a"] and group.driver.show("queue:orders")["published"] <= 1
+
+
+def test_a_confirmed_non_persistent_batch_that_died_leaves_no_gap_before_a_persistent_one() -> None:
+    group = RealGroup(1)
+    cluster = cluster_of(group)
+    session = cluster.connect().session()
+    producer = session.producer("queue:orders")
+    light = producer.block([b"light"], mode=DeliveryMode.NON_PERSISTENT)
+    # Sealed while the first is in flight, so it says that the first may come again.
+    heavy = producer.block([b"heavy"], sequence=2, unconfirmed_from=1)
+    with group.driver.slow_disk():
+        producer.resend(light)
+        producer.resend(heavy)
+        assert producer.confirmed == 1, "who sends without persistence does not wait for the disk"
+        die(cluster, group, 11)
+    assert producer.refused == [] and producer.confirmed == 2
+    assert session.consumer("queue:orders").bodies() == ["heavy"]
+
+
+def test_what_follows_a_refused_batch_is_not_stored_by_the_next_primary() -> None:
+    group = RealGroup(1)
+    cluster = cluster_of(group)
+    producer = cluster.connect().session().producer("queue:orders")
+    journal = group.driver.storage.recovered.journal
+    journal.full = True
+    producer.resend(producer.block([b"one"]))
+    group.silent = True
+    producer.resend(producer.block([b"two"], sequence=2, unconfirmed_from=1))
+    group.silent = False
+    die(cluster, group, 11)
+    assert [(first, last) for first, last, _ in producer.refused] == [(1, 1), (2, 2)]
+
+
+def test_a_forgotten_producer_is_told_by_the_next_primary_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.message_manager.producers.PRODUCER_ROWS_MAX", 1)
+    group = RealGroup(1)
+    cluster = cluster_of(group)
+    session = cluster.connect().session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders")
+    group.answers_lost = True
+    producer.send("one")
+    group.answers_lost = False
+    other = cluster.connect().session().producer("queue:orders")
+    other.send("other")
+    die(cluster, group, 11)
+    assert [type(error) for _, _, error in producer.refused] == [ProducerExpired]
+    assert producer.confirmed == 0 and sorted(consumer.bodies()) == ["one", "other"]
 
 
 def test_what_was_published_while_nobody_led_is_stored_by_the_next() -> None:

@@ -10,6 +10,7 @@ from tocsin.model.batch import BatchHeader, Block, DeliveryMode, encode_block
 from tocsin.model.destination import Kind
 from tocsin.model.errors import IllegalState, ProducerExpired, StorageFull
 from tocsin.model.limits import PRODUCER_SILENCE_SECONDS
+from tocsin.testing.driver import Driver
 
 ME = b"m" * 16
 
@@ -45,12 +46,39 @@ def test_a_known_producer_continues_repeats_or_leaves_a_gap(sent: Block, verdict
     [
         (block(1), Verdict.NEW),
         (block(9, unconfirmed=9), Verdict.NEW),
-        (block(9, unconfirmed=3), Verdict.EXPIRED),
+        (block(9, unconfirmed=3), Verdict.GAP),
         (block(9), Verdict.GAP),
     ],
 )
-def test_an_unknown_producer_begins_or_has_been_forgotten(sent: Block, verdict: Verdict) -> None:
+def test_an_unknown_producer_begins_when_none_was_forgotten(sent: Block, verdict: Verdict) -> None:
     assert Producers().judge(sent) is verdict
+
+
+@pytest.mark.parametrize(
+    ("since", "verdict"), [(0, Verdict.EXPIRED), (11, Verdict.EXPIRED), (12, Verdict.NEW), (30, Verdict.NEW)]
+)
+def test_an_unknown_producer_is_new_if_it_was_opened_behind_all_that_is_forgotten(since: int, verdict: Verdict) -> None:
+    producers = Producers()
+    producers.stored(block(1), 0.0, 12)
+    producers.forget(ME, used=12)
+    if since:
+        producers.open(ME, since, 0, lsn=40)
+    assert producers.judge(block(1)) is verdict
+    assert producers.judge(block(9, unconfirmed=9)) is verdict
+
+
+def test_who_comes_from_another_group_is_not_ahead_of_the_log() -> None:
+    producers = Producers()
+    assert producers.open(ME, 1_000, 0, lsn=40) == 40
+    assert producers.open(ME, 0, 0, lsn=41) == 41
+    assert producers.open(ME, 17, 0, lsn=42) == 17
+
+
+def test_what_was_confirmed_and_is_not_here_leaves_no_gap() -> None:
+    producers = Producers()
+    producers.open(ME, 1, 5, lsn=1)
+    assert producers.judge(block(6, unconfirmed=1)) is Verdict.NEW
+    assert producers.judge(block(7, unconfirmed=1)) is Verdict.GAP
 
 
 def test_non_persistent_batches_leave_the_record_to_wait_for_alone() -> None:
@@ -60,21 +88,38 @@ def test_non_persistent_batches_leave_the_record_to_wait_for_alone() -> None:
     assert (producers.rows[ME].last, producers.rows[ME].lsn) == (2, 7)
 
 
+def silent(producers: Producers, now: float) -> list[bytes]:
+    """At the second look: the first is when a primary begins, and gives everybody time to open again."""
+    assert producers.silent(now - PRODUCER_SILENCE_SECONDS / 24, 9) == []
+    return producers.silent(now, 9)
+
+
 def test_silence_is_counted_from_the_last_batch() -> None:
+    for last, now, found in ((0.0, -1, []), (0.0, 0, [ME]), (100.0, 0, [])):
+        producers = Producers()
+        producers.stored(block(1), last, 1)
+        assert silent(producers, PRODUCER_SILENCE_SECONDS + now) == found
+
+
+def test_a_producer_that_somebody_has_open_is_not_silent() -> None:
     producers = Producers()
     producers.stored(block(1), 0.0, 1)
-    assert producers.silent(PRODUCER_SILENCE_SECONDS - 1) == []
-    assert producers.silent(PRODUCER_SILENCE_SECONDS) == [ME]
-    producers.stored(block(2), 100.0, 2)
-    assert producers.silent(PRODUCER_SILENCE_SECONDS) == []
+    producers.open(ME, 0, 0, lsn=1)
+    assert silent(producers, 2 * PRODUCER_SILENCE_SECONDS) == []
 
 
-def test_the_most_silent_row_gives_way_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tocsin.message_manager.producers.PRODUCER_ROWS_MAX", 1)
+def test_the_most_silent_row_that_nobody_has_open_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.message_manager.producers.PRODUCER_ROWS_MAX", 2)
     producers = Producers()
-    producers.rows[b"o" * 16] = ProducerRow(1, 0, 0.0, 1)
-    producers.stored(block(1), 5.0, 2)
-    assert list(producers.rows) == [ME]
+    one, two = b"1" * 16, b"2" * 16
+    producers.rows |= {one: ProducerRow(1, 0, 0.0, 1), two: ProducerRow(1, 0, 0.0, 1)}
+    assert producers.to_give_way(block(1)) == one
+    producers.open(one, 0, 0, lsn=1)
+    assert producers.to_give_way(block(1)) == two
+    producers.open(two, 0, 0, lsn=1)
+    assert producers.to_give_way(block(1)) == one
+    del producers.rows[two]
+    assert producers.to_give_way(block(1)) is None
 
 
 # ---- dialogues
@@ -168,16 +213,54 @@ def test_each_destination_counts_for_itself() -> None:
 
 
 def test_a_silent_producer_is_forgotten_after_a_day_and_told_so() -> None:
+    for restart in (Driver.snapshot, Driver.crash, None):
+        driver = server()
+        client = driver.connect()
+        session = client.session()
+        producer = session.producer("queue:orders")
+        data = producer.block([b"one"])
+        producer.resend(data)
+        driver.hang_up(client)
+        driver.advance(PRODUCER_SILENCE_SECONDS - 7200)
+        assert len(state_of(driver).producers.rows) == 1
+        driver.advance(4 * 3600)
+        assert state_of(driver).producers.rows == {}
+        if restart is not None:
+            driver = restart(driver) or driver.crash()
+        back = driver.connect(resume=client).session(1, session)
+        with pytest.raises(ProducerExpired, match="queue:orders has forgotten this producer"):
+            back.producer("queue:orders", producer)
+        # Under another number it may go on: what it sends from now on is new.
+        fresh = back.producer("queue:orders")
+        fresh.send("two", sequence=1 << 40, unconfirmed_from=1 << 40)
+        assert drain(driver) == ["one", "two"]
+
+
+def test_a_block_of_a_forgotten_producer_is_refused_and_not_stored_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.message_manager.producers.PRODUCER_ROWS_MAX", 1)
     driver = server()
-    producer, _ = ends(driver)
-    producer.send("one")
-    driver.advance(PRODUCER_SILENCE_SECONDS - 7200)
-    assert len(state_of(driver).producers.rows) == 1
-    driver.advance(10_000)
-    assert state_of(driver).producers.rows == {}
-    producer.send("three", sequence=3, unconfirmed_from=2)
-    assert isinstance(producer.refused[0][2], ProducerExpired)
-    assert state_of(driver.crash()).producers.rows == {}, "forgetting is durable"
+    producer, consumer = ends(driver)
+    data = producer.block([b"one"])
+    producer.resend(data)
+    other = session_of(driver).producer("queue:orders")
+    other.send("other")
+    producer.confirmed = 0
+    producer.resend(data)
+    ((first, last, error),) = producer.refused
+    assert (first, last, type(error)) == (1, 1, ProducerExpired) and not producer.confirmed
+    assert consumer.bodies() == ["one", "other"]
+
+
+def test_a_producer_that_stays_open_is_never_forgotten_for_its_silence() -> None:
+    driver = server()
+    producer = session_of(driver).producer("queue:orders")
+    data = producer.block([b"one"])
+    producer.resend(data)
+    driver.advance(3 * PRODUCER_SILENCE_SECONDS)
+    producer.confirmed = 0
+    producer.resend(data)
+    producer.send("two", sequence=2)
+    assert producer.confirmed == 2 and drain(driver) == ["one", "two"]
 
 
 def test_a_clean_close_forgets_the_row_and_a_lost_connection_does_not() -> None:

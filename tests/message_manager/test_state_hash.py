@@ -179,6 +179,8 @@ def release_drain(driver: Driver) -> None:
 
 
 def let_producers_expire(driver: Driver) -> None:
+    for client in list(driver.clients.values()):
+        driver.hang_up(client)
     driver.advance(2 * 24 * 3600)
 
 

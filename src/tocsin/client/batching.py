@@ -61,7 +61,7 @@ class Batch:
 
     __slots__ = (
         "block", "bodies", "closed", "columns", "common", "count", "destination", "extras", "first_sequence",
-        "key", "keys", "pending", "senders", "size", "stamp", "times",
+        "key", "keys", "pending", "senders", "sent", "size", "stamp", "times",
     )  # fmt: skip
 
     def __init__(self, key: BatchKey) -> None:
@@ -80,6 +80,8 @@ class Batch:
         self.senders: list[tuple[int, Any]] = []
         self.pending = Pending()
         self.block: bytes | None = None
+        # A server may have stored it.
+        self.sent = False
         self.first_sequence = 0
         self.stamp: Stamp | None = None
         self.destination: Destination | None = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tocsin.client.batching import Batch, BatchKey, Extra, Stamp
 from tocsin.client.pending import Pending
 from tocsin.model.destination import Destination
-from tocsin.model.errors import ConnectionFailed, TocsinError, from_code
+from tocsin.model.errors import ConnectionFailed, ProducerExpired, TocsinError, from_code
 from tocsin.model.limits import CLIENT_WAITING_BATCHES_MAX, CLIENT_WAITING_BYTES_MAX, PRODUCER_WINDOW_BATCHES
 from tocsin.wire.frames import Confirm, Publish, write_publish
 
@@ -29,7 +29,7 @@ class Lane:
 
     __slots__ = (
         "confirmed", "credit", "destination", "doomed", "inflight", "next_sequence", "number", "opened", "ready",
-        "refusal", "room", "sent_bytes", "session", "users", "waiting", "waiting_bytes", "waiting_max",
+        "range_start", "refusal", "room", "sent_bytes", "session", "since", "users", "waiting", "waiting_bytes", "waiting_max",
     )  # fmt: skip
 
     def __init__(self, session: SessionState, number: int, destination: Destination, range_number: int) -> None:
@@ -47,7 +47,9 @@ class Lane:
         # After a refusal: in flight, and sure to be refused too. Nothing is sent until their refusals are in.
         self.doomed: deque[Batch] = deque()
         self.refusal: TocsinError | None = None
-        self.next_sequence = (range_number << SEQUENCE_BITS) + 1
+        self.range_start = self.next_sequence = (range_number << SEQUENCE_BITS) + 1
+        # What the server said when it opened the lane first: so it knows whether it may have forgotten something of it.
+        self.since = 0
         self.confirmed = 0
         self.credit = 0
         self.sent_bytes = 0
@@ -112,6 +114,7 @@ class Lane:
         self.next_sequence = batch.first_sequence + len(batch)
         self.sent_bytes += len(batch.block)
         self.inflight.append(batch)
+        batch.sent = True
         self.session.core.output += write_publish(self.session.number, Publish(self.number, batch.block))
 
     @property
@@ -166,6 +169,11 @@ class Lane:
         """These were not stored, nor is anything behind them; their sequences will be used again."""
         error = from_code(fields.get("code", 1), fields.get("text", "The server refused the message."))
         first, last = fields["first"], fields["last"]
+        if last < self.range_start:
+            return  # It had sequences before the lane began anew: whoever sent it knows.
+        if isinstance(error, ProducerExpired):
+            self.session.begin_anew(self, error)
+            return
         if not self.doomed:
             self.refusal = error
             while self.inflight and self.inflight[-1].first_sequence >= first:
@@ -182,6 +190,7 @@ class Lane:
         while self.doomed:
             self.doomed.popleft().pending.fail(refusal)
         self.refusal = None
+        self.since = reply.get("since", 0)
         last = reply.get("last_sequence", 0)
         self.confirm_up_to(last)
         self.credit = reply.get("credit", 0)
@@ -194,6 +203,22 @@ class Lane:
         self.opened.finish()
         self.pump()
 
+    def begin_anew(self, range_number: int, error: TocsinError) -> None:
+        """The destination has forgotten the lane: what may be stored fails, what never left goes on in a new range."""
+        sent = [*self.inflight, *self.doomed, *(batch for batch in self.waiting if batch.sent)]
+        self.waiting = deque(batch for batch in self.waiting if not batch.sent)
+        self.waiting_bytes = sum(batch.size for batch in self.waiting)
+        self.inflight.clear()
+        self.doomed.clear()
+        self.refusal = None
+        self.ready = False
+        self.since = self.confirmed = 0
+        self.range_start = self.next_sequence = (range_number << SEQUENCE_BITS) + 1
+        if sent:
+            told = _not_confirmed(sent, error)
+            for batch in sent:
+                batch.pending.fail(told)
+
     def fail(self, error: TocsinError) -> None:
         """Ends everything that was under way."""
         self.ready = False
@@ -205,3 +230,15 @@ class Lane:
         waiters, self.room = self.room, []
         for waiter in waiters:
             waiter.fail(error)
+
+
+def _not_confirmed(batches: list[Batch], error: TocsinError) -> TocsinError:
+    """The error, with what it means for messages that were sent and not confirmed."""
+    count = sum(map(len, batches))
+    first, last = batches[0].message_id(0), batches[-1].message_id(len(batches[-1]) - 1)
+    which = f" ({first} to {last})" if first and last and count > 1 else f" ({first})" if first else ""
+    what = "1 message was" if count == 1 else f"{count:,} messages were"
+    return type(error)(
+        f"{error} {what} not confirmed{which} and may be stored or not: look before you send again. "
+        "The producer goes on with what you send next."
+    )

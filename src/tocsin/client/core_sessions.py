@@ -11,7 +11,7 @@ from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
 from tocsin.client.core_publishing import Lane
 from tocsin.client.pending import Pending, finished
 from tocsin.model.destination import Destination
-from tocsin.model.errors import IllegalState, ResourceExhausted, TocsinError
+from tocsin.model.errors import IllegalState, ProducerExpired, ResourceExhausted, TocsinError
 from tocsin.model.identity import NO_ID
 from tocsin.model.limits import (
     CONSUMERS_PER_SESSION_MAX,
@@ -71,6 +71,10 @@ class SessionState:
         if error is not None:
             self.fail(error)
             return
+        if reply["producer_id"] != self.producer_id:
+            # Another server than before: it has never heard of what the lanes were.
+            for lane in self.lanes.values():
+                lane.since = 0
         self.producer_id = reply["producer_id"]
         self.epoch = reply["epoch"]
         self.ready = True
@@ -94,15 +98,26 @@ class SessionState:
         return lane
 
     def _open_lane(self, lane: Lane) -> None:
-        fields = {"producer": lane.number, "destination": str(lane.destination)}
+        fields: Fields = {"producer": lane.number, "destination": str(lane.destination)}
+        if lane.since:
+            fields["since"] = lane.since
         self.core.ask(self.number, "producer.open", fields, partial(self._on_lane_opened, lane))
 
     def _on_lane_opened(self, lane: Lane, reply: Fields, error: TocsinError | None) -> None:
         if error is None:
             lane.open_again(reply)
             return
+        if isinstance(error, ProducerExpired) and lane.since:
+            self.begin_anew(lane, error)
+            return
         self._forget_lane(lane)
         lane.fail(error)
+
+    def begin_anew(self, lane: Lane, error: TocsinError) -> None:
+        """The destination has forgotten the lane: it goes on as a new one, with sequences that nobody has seen."""
+        lane.begin_anew(self.ranges, error)
+        self.ranges += 1
+        self._open_lane(lane)
 
     def _forget_lane(self, lane: Lane) -> None:
         self.core.lanes.pop(lane.number, None)

@@ -105,4 +105,4 @@ class Answers:
         producer = ProducerState(awaited.destination, fields["destination"])
         session.producers[awaited.number] = producer
         credit = producer.settle(0, window_for(self._registry.producers))
-        return {"last_sequence": fields["last_sequence"], "credit": credit}
+        return {"last_sequence": fields["last_sequence"], "credit": credit, "since": fields["since"]}

@@ -373,6 +373,7 @@ class ClientManager:
             )
         )
         command = OpenProducer(own, session.id, fields["producer"], destination, state.identity, session.epoch)
+        command.since = field(fields, "since", int, 0)
         self._desk.commands.append(command)
 
     def _close_producer(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:

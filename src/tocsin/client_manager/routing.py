@@ -150,7 +150,9 @@ class Router:
             producer = session.producers.get(number)
             if producer is not None and producer.opened.request == reply.request:
                 producer.ready = isinstance(reply, Answer)
-                if not producer.ready:
+                if isinstance(reply, Answer):
+                    producer.opened.since = reply.fields["since"]
+                else:
                     del session.producers[number]
             self._answer(reply)
 
@@ -281,7 +283,7 @@ class Router:
             case Stored():
                 producer = self._book.producer(reply.session, reply.producer)
                 if producer is not None and producer.group == group:
-                    producer.settled(reply.sequence)
+                    producer.stored(reply.sequence)
                     self._answer(reply)
             case Delivery():
                 consumer = self._book.consumer(reply.key)

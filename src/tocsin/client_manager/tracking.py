@@ -30,19 +30,26 @@ NextRequest = Callable[[], int]
 
 
 class TrackedProducer:
-    __slots__ = ("group", "opened", "ready", "unconfirmed")
+    __slots__ = ("confirmed", "group", "opened", "ready", "unconfirmed")
 
     def __init__(self, group: int, opened: OpenProducer) -> None:
         self.group = group
         self.opened = opened
         # The group has answered; until then the request that opens it is what is said again.
         self.ready = False
+        # The last sequence that was confirmed, so that nothing behind it waits for what came before.
+        self.confirmed = 0
         # Bounded by the producer's credit.
         self.unconfirmed: deque[tuple[int, Publish]] = deque()
 
     def published(self, command: Publish) -> None:
         block = command.block
         self.unconfirmed.append((block.first_sequence + block.count - 1, command))
+
+    def stored(self, sequence: int) -> None:
+        """Everything up to a sequence is stored."""
+        self.confirmed = max(self.confirmed, sequence)
+        self.settled(sequence)
 
     def settled(self, sequence: int) -> None:
         """Everything up to a sequence is stored, or refused."""
@@ -51,7 +58,8 @@ class TrackedProducer:
             unconfirmed.popleft()
 
     def again(self, request: int, epoch: int) -> list[Command]:
-        return [replace(self.opened, request=request, epoch=epoch), *(command for _, command in self.unconfirmed)]
+        opened = replace(self.opened, request=request, epoch=epoch, confirmed=self.confirmed)
+        return [opened, *(command for _, command in self.unconfirmed)]
 
 
 class TrackedConsumer:

@@ -3,7 +3,8 @@
 Each command is u8 type and its body. `id` is 16 bytes, `text` u16 length and UTF-8 (length 0xFFFF: there is none),
 `map` u32 length and a map of tocsin.model.values, `destination` u8 kind, u8 flag (1: temporary) and text name:
 
-    1   OpenProducer     u64 request, id session, u32 producer, id connection, u32 epoch, u64 incarnation, destination
+    1   OpenProducer     u64 request, id session, u32 producer, id connection, u32 epoch, u64 incarnation,
+                         u64 since, u64 confirmed, destination
     2   Publish          id session, u32 producer, u64 destination, u32 block length, text client id, block
     3   CloseProducer    id session, u64 destination
     4   OpenConsumer     u64 request, id session, u32 consumer, id connection, u32 epoch, u64 incarnation,
@@ -51,7 +52,7 @@ from tocsin.model.limits import BLOCK_BYTES_MAX, BUS_MESSAGE_BYTES_MAX, HELD_RAN
 from tocsin.model.values import decode_map, encode_value
 from tocsin.wire import frames
 
-_OPEN_PRODUCER = struct.Struct("<Q16sI16sIQ")
+_OPEN_PRODUCER = struct.Struct("<Q16sI16sIQQQ")
 _PUBLISH = struct.Struct("<16sIQI")
 _CLOSE_PRODUCER = struct.Struct("<16sQ")
 _OPEN_CONSUMER = struct.Struct("<Q16sI16sIQqqB")
@@ -93,14 +94,14 @@ def _unpack_destination(unpacker: Unpacker) -> Destination:
 def _pack_open_producer(packer: Packer, command: OpenProducer) -> None:
     packer.record(
         _OPEN_PRODUCER, command.request, command.session, command.producer, command.connection, command.epoch,
-        command.incarnation,
+        command.incarnation, command.since, command.confirmed,
     )  # fmt: skip
     _pack_destination(packer, command.destination)
 
 
 def _unpack_open_producer(unpacker: Unpacker) -> OpenProducer:
-    request, session, producer, connection, epoch, incarnation = unpacker.record(_OPEN_PRODUCER)
-    return OpenProducer(request, session, producer, _unpack_destination(unpacker), connection, epoch, incarnation)
+    request, session, producer, connection, *numbers = unpacker.record(_OPEN_PRODUCER)
+    return OpenProducer(request, session, producer, _unpack_destination(unpacker), connection, *numbers)
 
 
 def _pack_publish(packer: Packer, command: Publish) -> None:

@@ -35,6 +35,10 @@ class OpenProducer:
     """Of the session: rises each time its client comes back, so that what a former client manager says late is seen."""
     incarnation: int = 0
     """Of the destination, as the directory of names gave it; 0: there is no directory."""
+    since: int = 0
+    """Where the group's log stood when the producer was opened first, as the answer said; 0: it opens now."""
+    confirmed: int = 0
+    """The client manager has confirmed everything up to this sequence to its client."""
 
 
 @dataclass(slots=True)

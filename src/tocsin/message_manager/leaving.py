@@ -10,8 +10,8 @@ from tocsin.message_manager.attachments import Attachments
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.ledger import Ledger
-from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.sessions import Sessions
+from tocsin.message_manager.storing import forget_producer
 
 
 @dataclass(slots=True)
@@ -90,8 +90,10 @@ class Leaving:
 
     def leave(self, state: DestinationState, command: Leave) -> None:
         self._attachments.leave(command.session, state, command.counted, command.origin)
-        if not command.counted and command.origin is None:
-            self.forget_producer(state, command.session)
+        if command.origin is None:
+            state.producers.opened.pop(command.session, None)
+            if not command.counted:
+                forget_producer(state, command.session, self._ledger, for_good=True)
         self.left(command.countdown)
 
     def left(self, countdown: Countdown | None) -> None:
@@ -101,10 +103,9 @@ class Leaving:
         if not countdown.left:
             self._ledger.reply(countdown.origin, Answer(countdown.request, {}), self._ledger.last_lsn())
 
-    def forget_producer(self, state: DestinationState, producer_id: bytes) -> None:
-        if state.producers.forget(producer_id):
-            fields = {"destination": state.id, "producer": producer_id}
-            state.lsn = self._ledger.append(RecordKind.FORGET, write_map(fields))
+    def close_producer(self, state: DestinationState, producer_id: bytes) -> None:
+        state.producers.opened.pop(producer_id, None)
+        forget_producer(state, producer_id, self._ledger, for_good=True)
 
     def _states_of(self, session: bytes) -> list[DestinationState]:
         known = self._sessions.known.get(session)

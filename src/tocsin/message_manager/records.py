@@ -10,7 +10,7 @@
     SUBSCRIBE    map            a durable subscription exists
     UNSUBSCRIBE  map            it does not any more
     MOVE         stored block   messages are finished in one view and stored in another destination, in one step
-    FORGET       map            a producer closed cleanly or expired: its deduplication row goes
+    FORGET       map            a producer's deduplication row goes; unless it closed cleanly, with the LSN it was used at
     TRIM         map            retention dropped everything before an offset
     NAME         map            a name is given to a destination of some group
     UNNAME       map            it is free again

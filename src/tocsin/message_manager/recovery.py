@@ -308,7 +308,8 @@ class Recovery:
         state = self._young(fields["destination"], lsn)
         if state is not None:
             state.lsn = lsn
-            state.producers.forget(fields["producer"])
+            # A former release did not say which rows went without a word of their producers.
+            state.producers.forget(fields["producer"], fields.get("used", 0))
 
     def _trim(self, lsn: int, payload: Bytes) -> None:
         fields = read_map(payload)

@@ -106,11 +106,12 @@ def attempts_of(state: DestinationState, view: View) -> list[tuple[int, int, int
     ]
 
 
-def _producer_fields(state: DestinationState) -> dict[str, bytes]:
+def _producer_fields(state: DestinationState) -> dict[str, Any]:
     rows = state.producers.rows
     return {
         "ids": b"".join(rows), "lasts": array("Q", [row.last for row in rows.values()]).tobytes(),
         "epochs": array("Q", [row.epoch for row in rows.values()]).tobytes(),
+        "forgotten": state.producers.forgotten,
     }  # fmt: skip
 
 
@@ -190,7 +191,9 @@ def load_destination(directory: Directory, section: Section, now: float) -> Dest
     for index, (last, epoch) in enumerate(
         zip(_numbers(producers["lasts"]), _numbers(producers["epochs"]), strict=True)
     ):
-        state.producers.rows[ids[16 * index : 16 * index + 16]] = ProducerRow(last, epoch, now, 0)
+        state.producers.rows[ids[16 * index : 16 * index + 16]] = ProducerRow(last, epoch, now, 0, section.lsn)
+    # A snapshot of a former release does not know whether rows were forgotten.
+    state.producers.forgotten = producers.get("forgotten", 0)
     delayed = _numbers(fields["delayed"])
     left_out = {lsn: tuple(views) for lsn, *views in fields["left_out"]}
     # A snapshot of a former release knows no stages.

@@ -53,6 +53,7 @@ def describe_destination(state: DestinationState) -> dict[str, Any]:
         "views": [_view(state, view, volatile) for _, view in sorted(state.views.items()) if view.durable],
         # Their order says who gives way when there are too many.
         "producers": [(key, row.last, row.epoch) for key, row in state.producers.rows.items()],
+        "forgotten": state.producers.forgotten,
         "delayed": [(batch, batch.left_out) for batch in state.delayed.all()],
         "stages": [(identity, stage.fields()) for identity, stage in sorted(state.stages.open.items())],
         "drains": [drain_fields(drain) for _, drain in sorted(state.drains.items())],

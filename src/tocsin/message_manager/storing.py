@@ -12,6 +12,7 @@ from tocsin.message_manager.records import (
     RecordKind,
     ranges_per_record,
     write_due,
+    write_map,
     write_publish,
     write_ranges,
     write_reserve,
@@ -56,12 +57,16 @@ def _refusal(state: DestinationState, block: Block, verdict: Verdict, ledger: Le
             f"Messages to {state.address} that came before these were refused; send those again first, or give them up."
         )
     if verdict is Verdict.EXPIRED:
-        return ProducerExpired(
-            f"This producer has been silent for so long that {state.address} forgot it; "
-            "open a new session and send again."
-        )
+        return expired(state)
     return lack_of_room(state, ledger) or IllegalState(
         f"The stage is not open in {state.address}: it was committed or dropped, or its time was over; open another."
+    )
+
+
+def expired(state: DestinationState) -> ProducerExpired:
+    return ProducerExpired(
+        f"{state.address} has forgotten this producer, which was away or silent for too long, so it can't tell "
+        "whether it has stored a message before that is sent again."
     )
 
 
@@ -85,8 +90,23 @@ def _is_staged(state: DestinationState, block: Block) -> bool:
     return block.stage in state.stages.open and block.delivery_mode is DeliveryMode.PERSISTENT
 
 
+def forget_producer(state: DestinationState, producer_id: bytes, ledger: Ledger, *, for_good: bool) -> None:
+    """Drops a producer's row, if it has one. `for_good`: it said itself that nothing of it will come again."""
+    row = state.producers.rows.get(producer_id)
+    if row is None:
+        state.producers.forget(producer_id)
+        return
+    used = 0 if for_good else row.used
+    fields = {"destination": state.id, "producer": producer_id, "used": used}
+    state.lsn = ledger.append(RecordKind.FORGET, write_map(fields))
+    state.producers.forget(producer_id, used)
+
+
 def _store(state: DestinationState, command: Publish, ledger: Ledger) -> None:
     block = command.block
+    giving_way = state.producers.to_give_way(block)
+    if giving_way is not None:
+        forget_producer(state, giving_way, ledger, for_good=False)
     if block.stage != NO_ID:
         _store_staged(state, command, ledger)
         return

@@ -15,6 +15,7 @@ from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.settlement import expire_leases
 from tocsin.message_manager.staging import expire_stages
+from tocsin.message_manager.storing import forget_producer
 from tocsin.model.limits import PRODUCER_SILENCE_SECONDS
 
 _LEASE_CHECK_SECONDS = 1.0
@@ -69,10 +70,8 @@ def on_time(state: DestinationState, ledger: Ledger) -> None:
     end_overdue_holds(state, ledger)
     _retain(state, ledger)
     release_silent(state, ledger)
-    for producer_id in state.producers.silent(ledger.now)[:_FORGET_PER_CHECK]:
-        state.producers.forget(producer_id)
-        fields = {"destination": state.id, "producer": producer_id}
-        state.lsn = ledger.append(RecordKind.FORGET, write_map(fields))
+    for producer_id in state.producers.silent(ledger.now, _FORGET_PER_CHECK):
+        forget_producer(state, producer_id, ledger, for_good=False)
 
 
 def _expire_messages(state: DestinationState, ledger: Ledger) -> None:

@@ -129,9 +129,10 @@ class ScriptedSession:
         number = former.number if former is not None else self.client.next_number()
         producer = ScriptedProducer(self, number, destination)
         self.producers[number] = producer
-        reply = self.request("producer.open", producer=number, destination=destination)
+        since = {"since": former.since} if former is not None else {}
+        reply = self.request("producer.open", producer=number, destination=destination, **since)
         producer.next_sequence, producer.credit = reply["last_sequence"] + 1, reply["credit"]
-        producer.confirmed = reply["last_sequence"]
+        producer.confirmed, producer.since = reply["last_sequence"], reply["since"]
         return producer
 
     def consumer(
@@ -168,6 +169,7 @@ class ScriptedProducer:
     confirmed: int = 0
     copies: int = -1
     credit: int = 0
+    since: int = 0
     refused: list[tuple[int, int, TocsinError]] = field(default_factory=list)
 
     def block(
