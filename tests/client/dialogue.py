@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tocsin.client.core import Core, Phase
@@ -68,7 +68,7 @@ class Dialogue:
     def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
         return DONE
 
-    def later(self, consumers: list[ConsumerState]) -> Awaitable[None]:
+    def later(self, consumers: list[ConsumerState], check: Callable[[], None] | None = None) -> Awaitable[None]:
         return DONE
 
     # Time and the line.

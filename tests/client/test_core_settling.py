@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tests.client.dialogue import Dialogue
+import pytest
+from tests.client.dialogue import Dialogue, take_all
 
-from tocsin.client.core_settling import Settlements
-from tocsin.model.errors import ConnectionFailed
+from tocsin.client.core_settling import Settlements, take_lost
+from tocsin.model.errors import ConnectionFailed, NotAcknowledged
 from tocsin.model.limits import RANGES_PER_FRAME_SENT
 from tocsin.model.ranges import RangeSet
-from tocsin.wire.frames import Outcome
+from tocsin.wire.frames import FrameType, Outcome, control
 
 
 def opened() -> tuple[Dialogue, Settlements]:
@@ -118,3 +119,50 @@ def test_what_was_said_about_messages_that_went_elsewhere_counts_for_nothing() -
     assert [settle.ranges for settle in settlements.unconfirmed] == [[(0, 1)], [(3, 4)]]
     assert [settle.ranges for settle in dialogue.settled()] == [[(3, 4)]]
     assert list(settlements.outstanding) == [(4, 6)]
+
+
+@pytest.mark.parametrize(
+    ("reply", "lost"),
+    [
+        ({"kept": [0, 3]}, ""),
+        ({"kept": [2, 3], "finished": [0, 2]}, ""),
+        ({"kept": [], "finished": [0, 2]}, "1 message of queue:orders (offset 2)"),
+        ({"kept": [0, 1]}, "2 messages of queue:orders (offsets 1 to 2)"),
+        ({"kept": []}, "3 messages of queue:orders (offsets 0 to 2)"),
+    ],
+)
+def test_what_is_neither_kept_nor_acknowledged_is_lost(reply: dict[str, list[int]], lost: str) -> None:
+    """Of five messages two are acknowledged without an answer, one is in hand, two were never handed out."""
+    dialogue, settlements = opened()
+    consumer = settlements.consumer
+    dialogue.deliver(consumer, list("abcde"))
+    for _ in range(3):
+        assert consumer.take() is not None
+    settlements.to_acknowledge.add(0, 2)
+    settlements.flush()
+    waiting = settlements.when_durable()
+    dialogue.lose()
+    dialogue.pass_time(30)
+    dialogue.login()
+    dialogue.answer(consumer_open=reply)
+    if settlements.unconfirmed:
+        dialogue.confirm_settled(consumer, settlements.number)
+    assert waiting.is_done()
+    error = take_lost([consumer])
+    assert (lost in str(error) if lost else error is None) and take_lost([consumer]) is None
+    assert not dialogue.core.untold
+
+
+def test_a_notice_names_what_is_gone_and_what_of_it_is_acknowledged() -> None:
+    dialogue, settlements = opened()
+    consumer = settlements.consumer
+    dialogue.deliver(consumer, list("abc"))
+    assert take_all(consumer) == list("abc")
+    settlements.to_acknowledge.add(0, 2)
+    settlements.flush()
+    fields = {"consumer": consumer.number, "gone": [0, 3], "finished": [0, 1]}
+    dialogue.say(control(FrameType.NOTICE, consumer.session.number, fields))
+    # Nobody waits for the acknowledgement of the second, so the application is told; the third it still has in hand.
+    (told,) = dialogue.core.untold
+    assert isinstance(told, NotAcknowledged) and "(offset 1)" in str(told)
+    assert "(offset 2)" in str(take_lost([consumer]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import queue as queues
 import subprocess
 import sys
 import threading
@@ -11,11 +13,11 @@ import pytest
 from tests.jms.names import Named
 from tests.jms.proxy import Proxy
 from tests.jms.servers import abandon, open_journal
-from tests.jms.waiting import take
+from tests.jms.waiting import is_silent, take
 from tests.system.cluster_server import ClusterServer
 
 import tocsin
-from tocsin import errors
+from tocsin import aio, errors
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +63,89 @@ def test_j17_redelivered_is_set_after_a_client_was_killed(
     message = take(session.consumer(queue))
     assert message.redelivered
     assert message.properties["JMSXDeliveryCount"] >= 2
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
+def test_j26_acknowledge_raises_for_messages_that_others_got_while_the_session_was_away(
+    proxy: Proxy, session: tocsin.Session, queue: tocsin.Destination, acknowledged: bool
+) -> None:
+    """Away for longer than the grace: what was in hand has gone to another consumer, and acknowledge() says so."""
+    session.producer(queue).send_many(["a", "b"])
+    with tocsin.connect(proxy.url) as connection, connection.session(ack="client") as away:
+        consumer = away.consumer(queue)
+        first, second = take(consumer), take(consumer)
+        proxy.refuse()
+        rival = session.consumer(queue)
+        assert [take(rival).body, take(rival).body] == ["a", "b"]
+        if acknowledged:
+            session.acknowledge()
+        proxy.allow()
+        proxy.await_connection(2)
+        with pytest.raises(errors.NotAcknowledged, match=f"2 messages of {queue} .offsets 0 to 1."):
+            second.acknowledge()
+        away.acknowledge()
+        session.producer(queue).send("c")
+        rival.close()
+        third = take(consumer)
+        while third.body != "c":
+            third = take(consumer)
+        away.acknowledge()
+    assert first.body == "a"
+
+
+def test_j26_ack_of_one_message_raises_when_it_came_again_meanwhile(
+    proxy: Proxy, connection: tocsin.Connection, session: tocsin.Session, queue: tocsin.Destination
+) -> None:
+    """The same message comes again, and its first delivery is not acknowledged."""
+    session.producer(queue).send("a")
+    with tocsin.connect(proxy.url) as cut_off, cut_off.session(ack="client") as away:
+        consumer = away.consumer(queue)
+        first = take(consumer)
+        proxy.refuse()
+        with connection.session(ack="client") as rival:
+            assert take(rival.consumer(queue)).body == "a", "the grace is over"
+        proxy.allow()
+        again = take(consumer)
+        assert (again.body, again.redelivered) == ("a", True)
+        with pytest.raises(errors.NotAcknowledged, match=f"1 message of {queue} .offset 0."):
+            first.ack()
+        again.ack()
+        away.acknowledge()
+    assert is_silent(session.consumer(queue))
+
+
+def test_j26_aio_acknowledge_raises_too(proxy: Proxy, session: tocsin.Session, queue: tocsin.Destination) -> None:
+    session.producer(queue).send("a")
+
+    async def scenario() -> None:
+        async with await aio.connect(proxy.url) as connection, await connection.session(ack="client") as away:
+            consumer = await away.consumer(queue)
+            message = await consumer.receive(timeout=15)
+            assert message is not None
+            proxy.refuse()
+            await asyncio.to_thread(take, session.consumer(queue))
+            acknowledging = asyncio.ensure_future(away.acknowledge())
+            proxy.allow()
+            with pytest.raises(errors.NotAcknowledged, match=f"1 message of {queue}"):
+                await acknowledging
+
+    asyncio.run(scenario())
+
+
+def test_j25_who_acknowledges_automatically_is_told_through_on_error(
+    proxy: Proxy, session: tocsin.Session, queue: tocsin.Destination
+) -> None:
+    told: queues.SimpleQueue[errors.TocsinError] = queues.SimpleQueue()
+    session.producer(queue).send("a")
+    with tocsin.connect(proxy.url) as connection, connection.session() as away:
+        connection.on_error = told.put
+        consumer = away.consumer(queue)
+        take(consumer)
+        proxy.refuse()
+        take(session.consumer(queue))
+        proxy.allow()
+        error = told.get(timeout=15)
+    assert isinstance(error, errors.NotAcknowledged) and f"1 message of {queue}" in str(error)
 
 
 def test_j84_unacknowledged_messages_of_a_durable_subscription_outlive_their_session(

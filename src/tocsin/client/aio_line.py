@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from tocsin.client import operations
@@ -20,7 +21,7 @@ from tocsin.client.opening import connect_failure, dial_local, line_failure
 from tocsin.client.patience import check_time, wait_until
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import GOODBYE_SECONDS, Settings
-from tocsin.model.errors import TocsinError
+from tocsin.model.errors import NotAcknowledged, TocsinError
 
 T = TypeVar("T")
 LOG = logging.getLogger("tocsin.client")
@@ -29,14 +30,14 @@ LOG = logging.getLogger("tocsin.client")
 class Durable:
     """Settlements that can be awaited."""
 
-    __slots__ = ("_consumers", "_line")
+    __slots__ = ("_line", "_steps")
 
-    def __init__(self, line: AioLine, consumers: list[ConsumerState]) -> None:
+    def __init__(self, line: AioLine, steps: Callable[[], Steps[None]]) -> None:
         self._line = line
-        self._consumers = consumers
+        self._steps = steps
 
     def __await__(self) -> Generator[Any, None, None]:
-        return self._line.run(operations.until_durable(self._consumers)).__await__()
+        return self._line.run(self._steps()).__await__()
 
 
 class _Wire(asyncio.Protocol):
@@ -94,10 +95,10 @@ class AioLine:
         return time.time_ns() // 1_000_000
 
     def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
-        return Durable(self, consumers)
+        return Durable(self, partial(operations.until_acknowledged, consumers))
 
-    def later(self, consumers: list[ConsumerState]) -> Awaitable[None]:
-        return Durable(self, consumers)
+    def later(self, consumers: list[ConsumerState], check: Callable[[], None] | None = None) -> Awaitable[None]:
+        return Durable(self, partial(operations.until_durable, consumers, check))
 
     # Waiting.
 
@@ -255,6 +256,8 @@ class AioLine:
                     self.on_error(error)
                 except Exception:
                     LOG.exception("on_error raised")
+            elif isinstance(error, NotAcknowledged):
+                LOG.warning("%s", error)
 
     def _spawn(self, work: Any) -> None:
         task = self._loop.create_task(work)

@@ -22,7 +22,7 @@ from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.core_dialing import Dialing
 from tocsin.client.core_login import Login, Resume
 from tocsin.client.core_publishing import Lane
-from tocsin.client.core_sessions import Fields, SessionState
+from tocsin.client.core_sessions import Fields, SessionState, pairs_of
 from tocsin.client.pending import Pending
 from tocsin.client.port import Port
 from tocsin.client.settings import Settings
@@ -451,8 +451,8 @@ class Core:
         fields = frame.fields()
         consumer = self.consumers.get(fields.get("consumer", 0))
         if consumer is not None and fields.get("gone"):
-            flat = fields["gone"]
-            consumer.on_gone(zip(flat[::2], flat[1::2], strict=True))
+            gone, finished = fields["gone"], fields.get("finished", [])
+            consumer.on_gone(pairs_of(gone), pairs_of(finished))
         if consumer is not None and fields.get("end"):
             code = fields.get("code")
             error = from_code(code, fields.get("text", "The server ended the consumer.")) if code else None

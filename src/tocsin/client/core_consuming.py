@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tocsin.client.core_settling import Settlements
+from tocsin.client.core_settling import Settlements, name_lost, not_acknowledged
 from tocsin.client.delivered import Decoded, ReceivedMessage, Run
 from tocsin.client.pending import OpenEnded, Pending, finished
-from tocsin.model.destination import Destination
+from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import IllegalState, TocsinError
 from tocsin.model.identity import NO_ID
 from tocsin.model.limits import CONSUMER_BUFFER_BYTES
@@ -52,7 +52,7 @@ class ConsumerState:
     __slots__ = (
         "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "closing",
         "connection", "current", "draining", "ended", "error", "gate", "granted", "granted_bytes", "idle_ticks",
-        "lazy", "listening", "number", "opened", "position", "ready", "received", "received_bytes", "session",
+        "lazy", "listening", "losses", "number", "opened", "position", "ready", "received", "received_bytes", "session",
         "settlements", "settles", "spec", "waiter",
     )  # fmt: skip
 
@@ -69,6 +69,8 @@ class ConsumerState:
         self.automatic = self.settles and session.ack != "client"
         self.lazy = session.ack == "dups_ok"
         self.settlements = Settlements(self)
+        # How often messages were lost to others: what was handed out before is told from what came again since.
+        self.losses = 0
         self.buffer: deque[Run] = deque()
         self.buffered = 0
         self.buffered_bytes = 0
@@ -286,9 +288,10 @@ class ConsumerState:
         self.ready = False
         self.notify()
 
-    def on_gone(self, ranges: Iterable[Range]) -> None:
+    def on_gone(self, gone: list[Range], finished: Iterable[Range]) -> None:
         """The server could not keep these for us; whoever has them now gets them. Ours are dropped if unseen."""
-        self.settlements.forget(ranges)
+        self._lose(gone, finished)
+        self.settlements.forget(gone)
         self._keep_only(self.settlements.outstanding)
         self.raise_credit()
 
@@ -318,6 +321,7 @@ class ConsumerState:
 
     def acknowledge_one(self, run: Run, index: int) -> None:
         with self.session.core.port.lock:
+            self.check_lost(run, index)
             if self._mark_settled(run, index):
                 offset = run.decoded.offset + index
                 self.settlements.to_acknowledge.add(offset, offset + 1)
@@ -353,6 +357,13 @@ class ConsumerState:
             return False
         run.settled.add(index)
         return True
+
+    def check_lost(self, run: Run, index: int) -> None:
+        """Raises when others get this very delivery. Call with the lock held."""
+        lost, offset = self.settlements.lost, run.decoded.offset + index
+        if run.losses < self.losses and offset in lost:
+            lost.remove(offset, offset + 1)
+            raise not_acknowledged([name_lost(self, [(offset, offset + 1)])])
 
     def _check_settling(self) -> None:
         if not self.settles:
@@ -405,8 +416,10 @@ class ConsumerState:
         self.ready = False
         self.attention = True
 
-    def reopened(self, kept: Iterable[Range] | None) -> None:
-        """The server has opened the consumer on this connection; `kept` are the messages that are still ours."""
+    def reopened(self, kept: Iterable[Range] | None, finished: Iterable[Range] | None = None) -> None:
+        """The server has opened the consumer on this connection. `kept` are the messages that are still ours, `finished`
+        are acknowledged.
+        """
         elsewhere = self.is_elsewhere and self.settles
         if elsewhere:
             self.settlements.flush()
@@ -414,6 +427,7 @@ class ConsumerState:
         self.opened.finish()
         if kept is not None and self.settles:
             ours = RangeSet(kept)
+            self._lose([part for each in self.settlements.held() for part in ours.missing(*each)], finished or ())
             self._keep_only(ours)
             self.settlements.repeat(ours)
         if elsewhere:
@@ -426,6 +440,22 @@ class ConsumerState:
             # Somebody waits for the one message that was asked for on the connection that is gone.
             self._grant(self.received + 1)
         self.notify()
+
+    def _lose(self, gone: list[Range], finished: Iterable[Range]) -> None:
+        """Where the application acknowledges, its next acknowledge() raises. Else nobody is there to tell but on_error;
+        who takes duplicates as they come has asked for none of it.
+        """
+        if not self.spec.durable and self.spec.destination.kind is not Kind.QUEUE:
+            return  # The subscription has died with all it had: nobody else gets them.
+        settlements = self.settlements
+        untold = settlements.lose(gone, RangeSet(finished), RangeSet(self.not_handed_out()))
+        self.losses += 1
+        if self.automatic:
+            untold = list(settlements.lost)
+        for first, end in untold:
+            settlements.lost.remove(first, end)
+        if untold and not self.lazy:
+            self.session.core.tell(not_acknowledged([name_lost(self, untold)]))
 
     def _keep_only(self, ours: RangeSet) -> None:
         for run in self.take_back():

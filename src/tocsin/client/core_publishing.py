@@ -28,8 +28,25 @@ class Lane:
     """One wire producer: batches that wait, batches in flight, sequences and credit."""
 
     __slots__ = (
-        "confirmed", "credit", "destination", "doomed", "inflight", "next_sequence", "number", "opened", "ready",
-        "range_start", "refusal", "room", "sent_bytes", "session", "since", "users", "waiting", "waiting_bytes", "waiting_max",
+        "confirmed",
+        "credit",
+        "destination",
+        "doomed",
+        "inflight",
+        "next_sequence",
+        "number",
+        "opened",
+        "range_start",
+        "ready",
+        "refusal",
+        "room",
+        "sent_bytes",
+        "session",
+        "since",
+        "users",
+        "waiting",
+        "waiting_bytes",
+        "waiting_max",
     )  # fmt: skip
 
     def __init__(self, session: SessionState, number: int, destination: Destination, range_number: int) -> None:

@@ -163,7 +163,8 @@ class SessionState:
 
     def _on_consumer_opened(self, consumer: ConsumerState, reply: Fields, error: TocsinError | None) -> None:
         if error is None:
-            consumer.reopened(_pairs(reply.get("kept")))
+            finished = reply.get("finished")
+            consumer.reopened(_pairs(reply.get("kept")), None if finished is None else _pairs(finished))
             return
         self._forget_consumer(consumer)
         consumer.fail(error)
@@ -292,4 +293,8 @@ def _pairs(kept: list[Any] | None) -> list[Range] | None:
         return None
     if kept and isinstance(kept[0], list):
         return [(first, end) for first, end in kept]
-    return list(zip(kept[::2], kept[1::2], strict=True))
+    return pairs_of(kept)
+
+
+def pairs_of(flat: list[int]) -> list[Range]:
+    return list(zip(flat[::2], flat[1::2], strict=True))

@@ -1,7 +1,8 @@
 """Settling: what the client has locked at the server, and what it has said about it.
 
 `outstanding` are the offsets that are locked for this consumer and not settled. A settlement is repeated after a
-reconnect until the server has said that it is durable.
+reconnect until the server has said that it is durable. What the application was handed, and others get because the
+session was away for longer than its grace, is `lost` until the application has been told.
 """
 
 from __future__ import annotations
@@ -11,24 +12,28 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tocsin.client.pending import Pending, finished
-from tocsin.model.errors import TocsinError
-from tocsin.model.limits import RANGES_PER_FRAME_SENT
+from tocsin.model.errors import NotAcknowledged, TocsinError
+from tocsin.model.limits import HELD_RANGES_MAX, RANGES_PER_FRAME_SENT
 from tocsin.model.ranges import Range, RangeSet, subtract
 from tocsin.wire.frames import Outcome, Settle, write_settle
 
 if TYPE_CHECKING:
     from tocsin.client.core_consuming import ConsumerState
 
+NAMED_MAX = 3
+"""So many consumers an error names."""
+
 
 class Settlements:
     """Of one consumer."""
 
-    __slots__ = ("confirmed", "consumer", "number", "outstanding", "to_acknowledge", "unconfirmed", "waiters")
+    __slots__ = ("confirmed", "consumer", "lost", "number", "outstanding", "to_acknowledge", "unconfirmed", "waiters")
 
     def __init__(self, consumer: ConsumerState) -> None:
         self.consumer = consumer
         self.outstanding = RangeSet()
         self.to_acknowledge = RangeSet()
+        self.lost = RangeSet()
         self.number = 0
         self.confirmed = 0
         self.unconfirmed: deque[Settle] = deque()
@@ -132,6 +137,25 @@ class Settlements:
                 held.add(first, end)
         return held
 
+    def lose(self, gone: Iterable[Range], finished: RangeSet, unseen: RangeSet) -> list[Range]:
+        """Notes what is lost of ranges that are not ours any more; `finished` is what the server knows as acknowledged.
+        Returns what was acknowledged in vain when nobody waits for it.
+        """
+        unheard = RangeSet()
+        said = RangeSet(
+            part for settle in self.unconfirmed if settle.outcome is Outcome.ACKNOWLEDGE for part in settle.ranges
+        )
+        for first, end in gone:
+            not_settled = [part for each in self.outstanding.within(first, end) for part in unseen.missing(*each)]
+            in_vain = [part for each in said.within(first, end) for part in finished.missing(*each)]
+            for start, stop in not_settled + in_vain:
+                self.lost.add(start, stop)
+            for start, stop in in_vain:
+                unheard.add(start, stop)
+        if len(self.lost) > HELD_RANGES_MAX:
+            self.lost = RangeSet(list(self.lost)[-HELD_RANGES_MAX:])
+        return [] if self.waiters else list(unheard)
+
     def repeat(self, ours: RangeSet) -> None:
         """After a reconnect: says again what is not durable, for what is still locked for this consumer."""
         self.outstanding = RangeSet(part for first, end in self.outstanding for part in ours.within(first, end))
@@ -164,6 +188,33 @@ class Settlements:
         waiters, self.waiters = self.waiters, []
         for _, waiter in waiters:
             waiter.fail(error)
+
+
+def take_lost(consumers: Iterable[ConsumerState]) -> NotAcknowledged | None:
+    """The error that names what these consumers have lost, once; None when there is nothing."""
+    named: list[str] = []
+    for consumer in consumers:
+        lost = consumer.settlements.lost
+        if lost:
+            named.append(name_lost(consumer, list(lost)))
+            lost.clear()
+    return not_acknowledged(named) if named else None
+
+
+def not_acknowledged(named: list[str]) -> NotAcknowledged:
+    more = f" and {len(named) - NAMED_MAX} more consumers" if len(named) > NAMED_MAX else ""
+    return NotAcknowledged(
+        f"Not acknowledged: {', '.join(named[:NAMED_MAX])}{more}. The session was away for longer than its grace, so "
+        "they go, or have gone, to consumers again, marked as redelivered."
+    )
+
+
+def name_lost(consumer: ConsumerState, ranges: list[Range]) -> str:
+    count = sum(end - first for first, end in ranges)
+    first, last = ranges[0][0], ranges[-1][1] - 1
+    if count == 1:
+        return f"1 message of {consumer.spec.destination} (offset {first})"
+    return f"{count:,} messages of {consumer.spec.destination} (offsets {first} to {last})"
 
 
 def _part(ranges: list[Range], start: int) -> list[Range]:

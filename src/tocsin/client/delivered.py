@@ -14,6 +14,7 @@ range. `done` and `next` have one writer, the application's thread.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from itertools import pairwise
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
@@ -93,8 +94,8 @@ class Run:
     """Neighbouring messages of one block, delivered to one consumer with one delivery count."""
 
     __slots__ = (
-        "acked", "bodies", "connection", "consumer", "count", "decoded", "done", "end", "next", "plain", "redelivered",
-        "rest", "settled", "size",
+        "acked", "bodies", "connection", "consumer", "count", "decoded", "done", "end", "losses", "next", "plain",
+        "redelivered", "rest", "settled", "size",
     )  # fmt: skip
 
     def __init__(
@@ -102,12 +103,13 @@ class Run:
     ) -> None:
         self.consumer = consumer
         self.connection = consumer.connection
-        self.decoded = decoded
+        self.losses = consumer.losses
+        self.decoded: Decoded = decoded
         self.next = self.done = self.acked = start
         self.end = end
         self.rest = iter(range(start, end))
-        self.count = count
-        self.redelivered = redelivered
+        self.count: int = count
+        self.redelivered: bool = redelivered
         self.bodies = decoded.bodies
         self.plain = decoded.block.body_kind in (BodyKind.TEXT, BodyKind.BYTES, BodyKind.EMPTY)
         # Messages that were settled one by one; their objects may still be around when the same offset comes again.
@@ -194,7 +196,7 @@ class ReceivedMessage(Message):
     def ack(self) -> Awaitable[None]:
         consumer = self._run.consumer
         consumer.acknowledge_one(self._run, self._index)
-        return consumer.session.core.port.later([consumer])
+        return consumer.session.core.port.later([consumer], partial(consumer.check_lost, self._run, self._index))
 
     def acknowledge(self) -> Awaitable[None]:
         session = self._run.consumer.session

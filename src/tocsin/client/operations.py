@@ -5,6 +5,7 @@ The core decides under the lock; a step ends before anything is waited for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
 from tocsin.client.core_sessions import Fields, SessionState
+from tocsin.client.core_settling import take_lost
 from tocsin.client.delivered import ReceivedMessage
 from tocsin.client.headers import as_destination
 from tocsin.client.patience import asking
@@ -211,6 +213,8 @@ def recover(session: SessionState) -> Steps[None]:
         session.check_open()
         for consumer in session.consumers:
             if consumer.settles:
+                # Others have them: the application does not count on them any more.
+                consumer.settlements.lost.clear()
                 consumer.recover()
         durable = [consumer.settlements.when_durable() for consumer in session.consumers]
         core.port.flush()
@@ -220,10 +224,21 @@ def recover(session: SessionState) -> Steps[None]:
 def acknowledge(session: SessionState) -> Steps[None]:
     """Acknowledges all that was handed out, and waits until that is durable."""
     session.acknowledge_all()
-    yield from until_durable(session.consumers)
+    yield from until_acknowledged(session.consumers)
 
 
-def until_durable(consumers: list[ConsumerState]) -> Steps[None]:
+def until_acknowledged(consumers: list[ConsumerState]) -> Steps[None]:
+    """Raises NotAcknowledged for what was handed out and has gone to others."""
+    yield from until_durable(consumers)
+    if consumers:
+        with consumers[0].session.core.port.lock:
+            error = take_lost(consumers)
+        if error is not None:
+            raise error
+
+
+def until_durable(consumers: list[ConsumerState], check: Callable[[], None] | None = None) -> Steps[None]:
+    """Waits until what was settled is durable; then `check`, which is called with the lock held, may raise."""
     if not consumers:
         return
     core = consumers[0].session.core
@@ -239,6 +254,9 @@ def until_durable(consumers: list[ConsumerState]) -> Steps[None]:
         if consumer.closing is not None:
             with suppress(TocsinError):
                 yield consumer.closing
+    if check is not None:
+        with core.port.lock:
+            check()
 
 
 def unsubscribe(session: SessionState, name: str, durable: bool) -> Steps[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,5 +23,5 @@ class Port(Protocol):
     def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
         """Settlements of these consumers are to be durable: waits, or gives what can be awaited."""
 
-    def later(self, consumers: list[ConsumerState]) -> Awaitable[None]:
-        """The same, and only who awaits it waits."""
+    def later(self, consumers: list[ConsumerState], check: Callable[[], None] | None = None) -> Awaitable[None]:
+        """The same, and only who awaits it waits; then `check` may raise."""

@@ -34,7 +34,7 @@ from tocsin.client.opening import connect_failure, dial, line_failure
 from tocsin.client.patience import check_time, wait_until
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import GOODBYE_SECONDS, Settings
-from tocsin.model.errors import ConnectionFailed, TocsinError
+from tocsin.model.errors import ConnectionFailed, NotAcknowledged, TocsinError
 from tocsin.model.values import Bytes
 from tocsin.runtime.spinning import Spinning
 
@@ -143,10 +143,10 @@ class Line:
         return time.time_ns() // 1_000_000
 
     def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
-        self.run(operations.until_durable(consumers))
+        self.run(operations.until_acknowledged(consumers))
         return DONE
 
-    def later(self, consumers: list[ConsumerState]) -> Awaitable[None]:
+    def later(self, consumers: list[ConsumerState], check: Callable[[], None] | None = None) -> Awaitable[None]:
         return DONE
 
     # Waiting.
@@ -458,6 +458,8 @@ class Line:
                     listener(error)
                 except Exception:
                     LOG.exception("on_error raised")
+            elif isinstance(error, NotAcknowledged):
+                LOG.warning("%s", error)
 
     def _release(self) -> None:
         with self.lock:

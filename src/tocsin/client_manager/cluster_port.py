@@ -44,7 +44,7 @@ class ClusterClients:
         answer, gone = self._answer, self._gone
         side = ClientSide(
             (lambda reply: self._dead_letters.answered(reply)) if several else answer,
-            (lambda key, ranges: self._dead_letters.gone(key, ranges)) if several else gone,
+            (lambda key, ranges, finished: self._dead_letters.gone(key, ranges, finished)) if several else gone,
             self.clients.moved,
             self.clients.evict,
         )
@@ -59,8 +59,8 @@ class ClusterClients:
     def _answer(self, reply: Reply) -> None:
         self.clients.answered(reply, self._now)
 
-    def _gone(self, key: ConsumerKey, ranges: list[Range]) -> None:
-        self.clients.gone(key, ranges, self._now)
+    def _gone(self, key: ConsumerKey, ranges: list[Range], finished: list[Range]) -> None:
+        self.clients.gone(key, ranges, finished, self._now)
 
     # ---- what the bus says
 

@@ -99,7 +99,7 @@ class DeadLetters:
 
     def __init__(
         self, groups: Sequence[int], route: Callable[[Command], None], ask: Ask, next_request: Callable[[], int],
-        answer: Callable[[Reply], None], gone: Callable[[ConsumerKey, list[Range]], None],
+        answer: Callable[[Reply], None], gone: Callable[[ConsumerKey, list[Range], list[Range]], None],
     ) -> None:  # fmt: skip
         self._groups = groups
         # Groups are known by their place among all, from 1 on.
@@ -171,12 +171,13 @@ class DeadLetters:
             return
         fields: dict[str, Any] = {}
         if command.held is not None:
-            fields["kept"] = [
-                list(each)
-                for place, reply in sorted(replies.items())
-                if isinstance(reply, Answer)
-                for each in shifted([(first, end) for first, end in reply.fields.get("kept", ())], place)
-            ]
+            for name in ("kept", "finished"):
+                fields[name] = [
+                    list(each)
+                    for place, reply in sorted(replies.items())
+                    if isinstance(reply, Answer)
+                    for each in shifted([(first, end) for first, end in reply.fields.get(name, ())], place)
+                ]
         self._answer(Answer(command.request, fields))
         for key in consumer.parts.values():
             self._route(GrantCredit(key, command.messages, command.bytes))
@@ -265,12 +266,12 @@ class DeadLetters:
                     self._close(consumer, lambda reply: None)
                     self._answer(ConsumerEnded(key, reply.error))
 
-    def gone(self, key: ConsumerKey, ranges: list[Range]) -> None:
+    def gone(self, key: ConsumerKey, ranges: list[Range], finished: list[Range]) -> None:
         found = self._part(key)
         if found is None:
-            self._gone(key, ranges)
+            self._gone(key, ranges, finished)
         else:
-            self._gone(found[0], shifted(ranges, found[1]))
+            self._gone(found[0], shifted(ranges, found[1]), shifted(finished, found[1]))
 
 
 def _about(command: Administer) -> bool:

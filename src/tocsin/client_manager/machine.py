@@ -211,11 +211,13 @@ class ClientManager:
         """Identities of all connections, those whose client is away included."""
         return list(self._registry.known)
 
-    def gone(self, key: ConsumerKey, ranges: list[Range], now: float) -> None:
-        """Messages that a consumer has been sent are not its own any more: another one has got them."""
+    def gone(self, key: ConsumerKey, ranges: list[Range], finished: list[Range], now: float) -> None:
+        """Messages that a consumer has been sent are not its own any more: acknowledged, or others get them."""
         session = self._registry.sessions.get(key[0])
         if session is not None:
-            fields = {"consumer": key[1], "gone": [offset for each in ranges for offset in each]}
+            named = {"gone": ranges, "finished": finished}
+            flat = {name: [offset for each in parts for offset in each] for name, parts in named.items() if parts}
+            fields = {"consumer": key[1]} | flat
             self._desk.send_session(session, control(FrameType.NOTICE, session.number, fields), now)
 
     def moved(self, session_id: bytes, number_: int, destination: DestinationId) -> None:

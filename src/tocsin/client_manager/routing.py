@@ -51,8 +51,8 @@ class ClientSide:
     """Where answers go, and what clients must know after a new link began."""
 
     answer: Callable[[Reply], None]
-    gone: Callable[[ConsumerKey, list[Range]], None]
-    """Messages are not a consumer's any more."""
+    gone: Callable[[ConsumerKey, list[Range], list[Range]], None]
+    """Messages are not a consumer's any more, and which messages are acknowledged."""
     moved: Callable[[bytes, int, DestinationId], None]
     """A producer's destination has this id now."""
     evict: Callable[[bytes, TocsinError], None]
@@ -357,9 +357,13 @@ class Router:
                 error = InvalidDestination(f"{consumer.opened.destination} has been deleted.")
             self._ended(ConsumerEnded(key, error))
             return
-        gone = consumer.reopened([(first, end) for first, end in reply.fields.get("kept", ())])
+        gone = consumer.reopened(_ranges(reply.fields.get("kept", ())))
         if gone:
-            self._gone(key, gone)
+            self._gone(key, gone, _ranges(reply.fields.get("finished", ())))
+
+
+def _ranges(pairs: Sequence[Sequence[int]]) -> list[Range]:
+    return [(first, end) for first, end in pairs]
 
 
 def _claim_of(fields: dict[str, Any]) -> tuple[str, bytes]:

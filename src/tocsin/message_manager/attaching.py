@@ -125,6 +125,21 @@ def claim_held(attachment: Attachment, held: list[Range], lease: float, ledger: 
     return list(kept)
 
 
+def finished_of(attachment: Attachment, held: list[Range], forfeited: list[Range]) -> list[Range]:
+    """What of the ranges is acknowledged, as far as anybody knows by the one who held them."""
+    state, view = attachment.state, attachment.view
+    if view is None:
+        return []
+    found = RangeSet()
+    for start, end in held:
+        first = min(max(start, state.log.first_offset), end)
+        for low, high in ((start, first), *view.finished.within(first, end)):
+            found.add(low, high)
+    for start, end in forfeited:
+        found.remove(start, end)
+    return list(found)
+
+
 def detach(directory: Directory, attachment: Attachment, counted: bool, ledger: Ledger) -> int:
     """A consumer goes. `counted`: it vanished with what it held, so that counts as a delivery attempt."""
     consumer, state, view = attachment.consumer, attachment.state, attachment.view

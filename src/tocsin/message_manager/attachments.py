@@ -15,7 +15,7 @@ from tocsin.cluster.commands import (
     SettledTo,
     SettleMessages,
 )
-from tocsin.message_manager.attaching import Attachment, attach, claim_held, detach, resume
+from tocsin.message_manager.attaching import Attachment, attach, claim_held, detach, finished_of, resume
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.dispatch import Step
@@ -24,16 +24,20 @@ from tocsin.message_manager.readers import serve_readers
 from tocsin.message_manager.sessions import is_of, same_manager
 from tocsin.message_manager.settlement import settle
 from tocsin.model.errors import IllegalState, TocsinError
+from tocsin.model.limits import FORFEITS_MAX, HELD_RANGES_MAX
+from tocsin.model.ranges import Range
 
 
 class Attachments:
-    __slots__ = ("_directory", "_lease", "_ledger", "by_key", "opening")
+    __slots__ = ("_directory", "_forfeits", "_lease", "_ledger", "by_key", "opening")
 
     def __init__(self, directory: Directory, ledger: Ledger, lease: float) -> None:
         self._directory = directory
         self._ledger = ledger
         self._lease = lease
         self.by_key: dict[ConsumerKey, Attachment] = {}
+        # What consumers held that vanished: when one comes back, it learns that others may have had these since.
+        self._forfeits: dict[ConsumerKey, list[Range]] = {}
         # Consumers whose opening waits in an inbox: what comes behind it goes to the same place.
         self.opening: dict[ConsumerKey, DestinationState] = {}
 
@@ -54,7 +58,7 @@ class Attachments:
             if known.state is not state or known.consumer.mode != command.mode:
                 raise IllegalState(f"Consumer {command.consumer} is open already, for something else.")
             kept = resume(known, origin, command, self._lease, self._ledger)
-            self._ledger.reply(origin, Answer(command.request, {"kept": [list(each) for each in kept]}))
+            self._ledger.reply(origin, Answer(command.request, _held_fields(known, command, kept, [])))
             return 0
         attachment = attach(self._directory, state, origin, command, self._ledger)
         self.by_key[command.key] = attachment
@@ -62,7 +66,7 @@ class Attachments:
         fields: dict[str, object] = {}
         if command.held is not None:
             kept = claim_held(attachment, command.held, self._lease, self._ledger)
-            fields["kept"] = [list(each) for each in kept]
+            fields = _held_fields(attachment, command, kept, self._forfeits.pop(command.key, []))
         # The answer comes before the first delivery: the client takes what comes behind it for new. It comes before
         # the first confirmation of a settlement, too: who lost a message must not hear "settled" before it knows.
         lsn = attachment.consumer.opened_lsn = attachment.consumer.settled_lsn = self._ledger.last_lsn()
@@ -128,7 +132,18 @@ class Attachments:
             for key, each in self.by_key.items()
             if key[0] == session and each.state is state and origin in (None, each.consumer.origin)
         ]:
-            detach(self._directory, self.by_key.pop(key), counted, self._ledger)
+            attachment = self.by_key.pop(key)
+            if counted:
+                self._note_forfeits(key, attachment)
+            detach(self._directory, attachment, counted, self._ledger)
+
+    def _note_forfeits(self, key: ConsumerKey, attachment: Attachment) -> None:
+        view = attachment.view
+        held = [(lock.start, lock.end) for lock in view.locks if lock.owner == key] if view is not None else []
+        if held:
+            if len(self._forfeits) >= FORFEITS_MAX:
+                del self._forfeits[next(iter(self._forfeits))]
+            self._forfeits[key] = held[:HELD_RANGES_MAX]
 
     def end_all(self, state: DestinationState, error: TocsinError) -> None:
         """The destination is gone: its consumers are told."""
@@ -146,6 +161,16 @@ class Attachments:
             if key not in left:
                 self.by_key.pop(key, None)
         return more
+
+
+def _held_fields(
+    attachment: Attachment, opened: OpenConsumer, kept: list[Range], forfeited: list[Range]
+) -> dict[str, object]:
+    fields: dict[str, object] = {"kept": [list(each) for each in kept]}
+    finished = finished_of(attachment, opened.held or [], forfeited)
+    if finished:
+        fields["finished"] = [list(each) for each in finished]
+    return fields
 
 
 def _listens(attachment: Attachment, origin: str) -> bool:

@@ -10,7 +10,7 @@
     SUBSCRIBE    map            a durable subscription exists
     UNSUBSCRIBE  map            it does not any more
     MOVE         stored block   messages are finished in one view and stored in another destination, in one step
-    FORGET       map            a producer's deduplication row goes; unless it closed cleanly, with the LSN it was used at
+    FORGET       map            a producer's deduplication row goes; `used`: its last LSN, 0 when it closed cleanly
     TRIM         map            retention dropped everything before an offset
     NAME         map            a name is given to a destination of some group
     UNNAME       map            it is free again

@@ -2,6 +2,7 @@
 
 TocsinError
 ├── IllegalState                  an operation at the wrong time or on a closed object
+│   └── NotAcknowledged           messages that were handed out have gone to others: they are delivered again
 ├── InvalidClientId               client id in use, malformed, or set too late
 ├── InvalidDestination            unknown kind, bad or reserved name, destination gone
 │   └── StaleName                 the name means a newer destination now: look it up again
@@ -49,6 +50,10 @@ class TocsinError(Exception):
 
 class IllegalState(TocsinError):
     code = 2
+
+
+class NotAcknowledged(IllegalState):
+    code = 44
 
 
 class InvalidClientId(TocsinError):

@@ -137,6 +137,8 @@ HOLD_SECONDS_MAX = 30 * 24 * 3600.0
 DELIVERED_BYTES_PER_RUN = 8 * MIB
 """Then whoever takes the deliveries away has its turn, and says for whom it was too much."""
 DELIVERY_RESERVE_MESSAGES = 65_536
+FORFEITS_MAX = 10_000
+"""So many vanished consumers a message manager remembers with what they held, to tell those who come back."""
 PRODUCER_ROWS_MAX = 100_000
 PRODUCER_SILENCE_SECONDS = 24 * 3600.0
 CACHE_BYTES_DEFAULT = 64 * MIB
