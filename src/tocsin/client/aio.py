@@ -19,9 +19,8 @@ from tocsin.client.settings import Settings, check_client_id
 from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps
 from tocsin.model.bodies import Serializers
 from tocsin.model.destination import Destination, check_name, kind_of
-from tocsin.model.errors import IllegalState, TocsinError
-
-CLOSE_SECONDS = 10.0
+from tocsin.model.errors import IllegalState, TimedOut, TocsinError
+from tocsin.model.limits import LAST_WORDS_SECONDS, SESSION_CLOSE_SECONDS
 
 
 async def connect(
@@ -309,13 +308,19 @@ class Connection:
         if self._closed:
             return
         self._closed = True
+        late: TimedOut | None = None
         try:
             for session in list(self._sessions):
-                await session._close(acknowledge, CLOSE_SECONDS)
+                try:
+                    await session._close(acknowledge, SESSION_CLOSE_SECONDS if late is None else LAST_WORDS_SECONDS)
+                except TimedOut as error:
+                    late = late or error
         finally:
             await _hang_up(self._line)
             for session in list(self._sessions):
                 await session._worker.join()
+        if late is not None:
+            raise late
 
     async def __aenter__(self) -> Connection:
         return self

@@ -110,7 +110,7 @@ class AioLine:
             while True:
                 try:
                     while not await self.wait(pending, wait_until(self.core, pending, until, self._loop.time())):
-                        check_time(self.core, until, timeout, self._loop.time())
+                        check_time(self.core, until, timeout, self._loop.time(), pending)
                     result = pending.get()
                 except TocsinError as error:
                     pending = steps.throw(error)

@@ -417,8 +417,8 @@ class ConsumerState:
         self.attention = True
 
     def reopened(self, kept: Iterable[Range] | None, finished: Iterable[Range] | None = None) -> None:
-        """The server has opened the consumer on this connection. `kept` are the messages that are still ours, `finished`
-        are acknowledged.
+        """The server has opened the consumer on this connection. `kept` are the messages that are still ours; what is
+        `finished` is acknowledged.
         """
         elsewhere = self.is_elsewhere and self.settles
         if elsewhere:

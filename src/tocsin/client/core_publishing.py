@@ -11,10 +11,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tocsin.client.batching import Batch, BatchKey, Extra, Stamp
-from tocsin.client.pending import Pending
+from tocsin.client.pending import Bounded, Pending, finished
 from tocsin.model.destination import Destination
 from tocsin.model.errors import ConnectionFailed, ProducerExpired, TocsinError, from_code
-from tocsin.model.limits import CLIENT_WAITING_BATCHES_MAX, CLIENT_WAITING_BYTES_MAX, PRODUCER_WINDOW_BATCHES
+from tocsin.model.limits import (
+    CLIENT_WAITING_BATCHES_MAX,
+    CLIENT_WAITING_BYTES_MAX,
+    PRODUCER_WINDOW_BATCHES,
+    SESSION_CLOSE_SECONDS,
+)
 from tocsin.wire.frames import Confirm, Publish, write_publish
 
 if TYPE_CHECKING:
@@ -163,6 +168,20 @@ class Lane:
         pending = Pending()
         self.room.append(pending)
         return pending
+
+    def when_answered(self) -> Pending:
+        """Done when the oldest batch is confirmed or refused."""
+        answered = Bounded(SESSION_CLOSE_SECONDS)
+        for batches in (self.doomed, self.inflight, self.waiting):
+            if batches:
+                batches[0].pending.when_done(lambda _: answered.finish())
+                return answered
+        return finished()
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many messages are neither confirmed nor refused."""
+        return sum(len(batch) for batches in (self.doomed, self.inflight, self.waiting) for batch in batches)
 
     def last_unconfirmed(self) -> Batch | None:
         """The batch whose confirmation means that everything was confirmed."""

@@ -5,22 +5,23 @@ The core decides under the lock; a step ends before anything is waited for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
+from tocsin.client.core_publishing import Lane
 from tocsin.client.core_sessions import Fields, SessionState
 from tocsin.client.core_settling import take_lost
 from tocsin.client.delivered import ReceivedMessage
 from tocsin.client.headers import as_destination
 from tocsin.client.patience import asking
-from tocsin.client.pending import Steps
+from tocsin.client.pending import Steps, all_of
 from tocsin.model.destination import Destination, Kind, check_name
-from tocsin.model.errors import IllegalState, InvalidDestination, TocsinError
-from tocsin.model.limits import PREFETCH_DEFAULT, PREFETCH_MAX, SUBSCRIPTION_NAME_BYTES_MAX
+from tocsin.model.errors import IllegalState, InvalidDestination, TimedOut, TocsinError
+from tocsin.model.limits import PREFETCH_DEFAULT, PREFETCH_MAX, SESSION_CLOSE_SECONDS, SUBSCRIPTION_NAME_BYTES_MAX
 
 ACK_MODES = ("auto", "client", "dups_ok")
 STARTS = ("earliest", "latest")
@@ -62,13 +63,16 @@ def open_session(core: Core, ack: str, transacted: bool) -> Steps[SessionState]:
 
 
 def close_session(session: SessionState, acknowledge: bool) -> Steps[None]:
-    """Waits for sends under way, settles what was handed out, and ends the session. May be called again."""
+    """Settles what was handed out, and ends the session, after a while also without an answer. May be called again."""
     core = session.core
+    late: TimedOut | None = None
     if session.closed:
         return
     if session.failure is None:
-        yield from wait_for_sends(session)
-        yield from _settle_all(session, acknowledge)
+        try:
+            yield from _settle_all(session, acknowledge)
+        except TimedOut as error:
+            late = TimedOut(f"The session is closed, and what it has settled last may come again. {error}")
     with core.port.lock:
         session.closed = True
         for consumer in list(session.consumers):
@@ -85,21 +89,44 @@ def close_session(session: SessionState, acknowledge: bool) -> Steps[None]:
     if closing is not None:
         # The server may have lost it already, or answer no more: for the application it is closed either way.
         with suppress(TocsinError):
-            yield closing
+            yield all_of([closing], SESSION_CLOSE_SECONDS)
+    if late is not None:
+        raise late
 
 
-def wait_for_sends(session: SessionState) -> Steps[None]:
+def finish_sends(session: SessionState) -> Steps[TimedOut | None]:
+    """Waits for all sends. What is not confirmed in time is given up, and named in the error that is returned."""
     core = session.core
-    for lane in list(session.lanes.values()):
+    try:
+        yield from wait_for_lanes(core, list(session.lanes.values()))
+    except TimedOut as error:
         with core.port.lock:
-            batch = lane.last_unconfirmed()
-        if batch is not None and not batch.pending.done:
-            try:
-                yield batch.pending
-            except TocsinError:
-                # Handles and callbacks have been told. A wait that was cut short is the caller's to know.
-                if not batch.pending.done:
-                    raise
+            late = TimedOut(f"The session was closed while {unconfirmed(session.lanes.values())}. {error}")
+            for lane in list(session.lanes.values()):
+                lane.fail(late)
+        return late
+    return None
+
+
+def wait_for_lanes(core: Core, lanes: list[Lane]) -> Steps[None]:
+    """Until everything that these lanes have taken is confirmed or refused, as long as there are answers at all.
+
+    Handles and callbacks are told what was refused: here it only counts that there was an answer.
+    """
+    for lane in lanes:
+        with core.port.lock:
+            last = lane.last_unconfirmed()
+        while last is not None and not last.pending.done:
+            with core.port.lock:
+                answered = lane.when_answered()
+            yield answered
+
+
+def unconfirmed(lanes: Iterable[Lane]) -> str:
+    """What is not confirmed, in words."""
+    named = [f"{count:,} to {lane.destination}" for lane in lanes if (count := lane.unconfirmed)]
+    more = f" and more to {len(named) - NAMED_MAX} others" if len(named) > NAMED_MAX else ""
+    return f"messages were not confirmed, and may be stored or not: {', '.join(named[:NAMED_MAX])}{more}"
 
 
 def _settle_all(session: SessionState, acknowledge: bool) -> Steps[None]:
@@ -110,7 +137,7 @@ def _settle_all(session: SessionState, acknowledge: bool) -> Steps[None]:
             consumer.let_go(acknowledge)
         durable = [consumer.settlements.when_durable() for consumer in session.consumers]
         core.port.flush()
-    yield from durable
+    yield all_of(durable, SESSION_CLOSE_SECONDS)
 
 
 def open_consumer(session: SessionState, spec: ConsumerSpec) -> Steps[ConsumerState]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tocsin.client.core import Core, Phase
-from tocsin.client.pending import OpenEnded, Pending
+from tocsin.client.pending import Bounded, OpenEnded, Pending
 from tocsin.model.errors import TimedOut
 
 _CUT_OFF = (Phase.DOWN, Phase.CONNECTING, Phase.LOGIN)
@@ -20,14 +20,20 @@ _CUT_OFF = (Phase.DOWN, Phase.CONNECTING, Phase.LOGIN)
 
 def wait_until(core: Core, pending: Pending, until: float | None, now: float) -> float | None:
     """Up to when this step of an operation is waited for; the operation itself has time until `until`."""
+    if isinstance(pending, Bounded) and until is None:
+        until = now + pending.seconds
     seconds = core.settings.answer_timeout
     if seconds is None or isinstance(pending, OpenEnded):
         return until
     return now + seconds if until is None else min(until, now + seconds)
 
 
-def check_time(core: Core, until: float | None, timeout: float | None, now: float) -> None:
+def check_time(
+    core: Core, until: float | None, timeout: float | None, now: float, pending: Pending | None = None
+) -> None:
     """After a wait in vain: raises TimedOut, unless it is to be waited on."""
+    if isinstance(pending, Bounded) and timeout is None:
+        raise TimedOut(f"There was no answer within {pending.seconds:g} s; what was asked may still happen.")
     seconds = core.settings.answer_timeout
     if timeout is not None and (seconds is None or (until is not None and now >= until)):
         raise TimedOut(f"There was no answer within {timeout:g} s; what was asked may still happen.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 from tocsin.model.errors import TocsinError
@@ -67,6 +67,37 @@ class OpenEnded(Pending):
     """What need not ever come, such as a message or the end of a listener: no server is late with it."""
 
     __slots__ = ()
+
+
+class Bounded(Pending):
+    """What is not waited for any longer than `seconds`, when whoever waits has set no time."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+
+def all_of(pendings: Iterable[Pending], seconds: float) -> Pending:
+    """Done when all are done; it fails when one has failed."""
+    waiting = [pending for pending in pendings if not pending.done or pending.error is not None]
+    left = len(waiting)
+    whole = Bounded(seconds)
+
+    def one_done(pending: Pending) -> None:
+        nonlocal left
+        left -= 1
+        if pending.error is not None:
+            whole.fail(pending.error)
+        elif not left:
+            whole.finish()
+
+    for pending in waiting:
+        pending.when_done(one_done)
+    if not waiting:
+        whole.finish()
+    return whole
 
 
 def finished(result: Any = None) -> Pending:

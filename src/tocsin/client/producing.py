@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypedDict
 
+from tocsin.client import operations
 from tocsin.client.batching import EXPIRY, Batch, BatchKey, Extra, check_columns, whole_batch, write_header
 from tocsin.client.core_publishing import Lane
 from tocsin.client.core_sessions import SessionState
@@ -25,7 +26,14 @@ from tocsin.client.pending import Pending, Steps
 from tocsin.model.batch import FLAG_NO_MESSAGE_ID, BodyKind, DeliveryMode
 from tocsin.model.bodies import check_text, encode_body
 from tocsin.model.destination import Destination
-from tocsin.model.errors import IllegalState, InvalidDestination, MessageFormatError, MessageTooLarge, TocsinError
+from tocsin.model.errors import (
+    IllegalState,
+    InvalidDestination,
+    MessageFormatError,
+    MessageTooLarge,
+    TimedOut,
+    TocsinError,
+)
 from tocsin.model.limits import CLIENT_BATCH_BYTES, CLIENT_BATCH_MESSAGES
 from tocsin.model.message import MODE_WORDS, PRIORITY_DEFAULT, Message
 
@@ -400,8 +408,14 @@ class ProducerBase:
     def _close_steps(self) -> Steps[None]:
         if self._closed:
             return
-        yield from self._flush_steps()
         self._closed = True
+        late: TimedOut | None = None
+        try:
+            yield from operations.wait_for_lanes(self._core, list(self._lanes.values()))
+        except TimedOut as error:
+            with self._port.lock:
+                what = operations.unconfirmed(self._lanes.values())
+            late = TimedOut(f"The producer was closed while {what}. {error}")
         for lane in self._lanes.values():
             with self._port.lock:
                 lane.users -= 1
@@ -411,6 +425,8 @@ class ProducerBase:
             if closing is not None:
                 yield closing
         self._lanes.clear()
+        if late is not None:
+            raise late
 
     def _is_blocked(self, destination: Destination | None) -> bool:
         with self._port.lock:

@@ -19,9 +19,8 @@ from tocsin.client.sync_line import Line
 from tocsin.client.sync_session import Session
 from tocsin.model.bodies import Serializers
 from tocsin.model.destination import Destination, check_name, kind_of
-from tocsin.model.errors import IllegalState, TocsinError
-
-CLOSE_SECONDS = 10.0
+from tocsin.model.errors import IllegalState, TimedOut, TocsinError
+from tocsin.model.limits import LAST_WORDS_SECONDS, SESSION_CLOSE_SECONDS
 
 
 def connect(
@@ -323,13 +322,19 @@ class Connection:
         if self._closed:
             return
         self._closed = True
+        late: TimedOut | None = None
         try:
             for session in list(self._sessions):
-                session._close(acknowledge, CLOSE_SECONDS)
+                try:
+                    session._close(acknowledge, SESSION_CLOSE_SECONDS if late is None else LAST_WORDS_SECONDS)
+                except TimedOut as error:
+                    late = late or error
         finally:
             _hang_up(self._line)
             for session in list(self._sessions):
                 session._worker.join()
+        if late is not None:
+            raise late
 
     def abandon(self) -> None:
         """Hangs up at once: nothing under way is waited for, and whoever waits for it gets an error."""

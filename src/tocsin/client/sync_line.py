@@ -159,7 +159,7 @@ class Line:
             while True:
                 try:
                     while not self.wait(pending, wait_until(self.core, pending, until, time.monotonic())):
-                        check_time(self.core, until, timeout, time.monotonic())
+                        check_time(self.core, until, timeout, time.monotonic(), pending)
                     result = pending.get()
                 except TocsinError as error:
                     pending = steps.throw(error)

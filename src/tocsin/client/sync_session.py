@@ -23,7 +23,7 @@ from tocsin.client.sync_worker import SessionWorker
 from tocsin.client.temporary import TemporaryDestination
 from tocsin.model.destination import Destination, Kind, check_name
 from tocsin.model.errors import IllegalState, TimedOut
-from tocsin.model.limits import PREFETCH_DEFAULT, RANGE_BUFFER_BYTES, STAGE_SECONDS_DEFAULT
+from tocsin.model.limits import LAST_WORDS_SECONDS, PREFETCH_DEFAULT, RANGE_BUFFER_BYTES, STAGE_SECONDS_DEFAULT
 from tocsin.model.message import Message
 
 if TYPE_CHECKING:
@@ -246,21 +246,34 @@ class Session:
     def _close(self, acknowledge: bool, timeout: float | None = None) -> None:
         if self._worker.is_current:
             raise IllegalState("A listener or a completion callback can't close its own session.")
-        if not self._state.closed:
-            self._line.run(self._quiet_steps(), timeout)
-            self._line.run(operations.close_session(self._state, acknowledge), timeout)
-        self._worker.join()
-        self._connection._forget(self)
+        if self._state.closed:
+            self._worker.join()
+            return
+        late = self._line.run(self._quiet_steps(), timeout)
+        try:
+            # Who has waited in vain already waits just for a moment more.
+            limit = timeout if late is None else LAST_WORDS_SECONDS
+            self._line.run(operations.close_session(self._state, acknowledge), limit)
+        except TimedOut as error:
+            late = late or error
+        finally:
+            self._worker.join()
+            self._connection._forget(self)
+        if late is not None:
+            raise late
 
-    def _quiet_steps(self) -> Steps[None]:
-        """No listener is called any more, and every callback that is due has been."""
+    def _quiet_steps(self) -> Steps[TimedOut | None]:
+        """No listener is called any more, and every callback that is due has been; returns what was not confirmed."""
+        late = None
         with self._line.lock:
             for consumer in self._state.consumers:
                 consumer.listening = False
                 consumer.attention = True
         if self._state.failure is None:
-            yield from operations.wait_for_sends(self._state)
-        yield from self._worker.finish_steps()
+            late = yield from operations.finish_sends(self._state)
+        if late is None:
+            yield from self._worker.finish_steps()
+        return late
 
     def _check_receiving(self) -> None:
         if self._worker.has_listeners and not self._worker.is_current:

@@ -139,6 +139,10 @@ DELIVERED_BYTES_PER_RUN = 8 * MIB
 DELIVERY_RESERVE_MESSAGES = 65_536
 FORFEITS_MAX = 10_000
 """So many vanished consumers a message manager remembers with what they held, to tell those who come back."""
+SESSION_CLOSE_SECONDS = 10.0
+"""How long closing a session or a producer waits for one answer of the server, when the application says nothing."""
+LAST_WORDS_SECONDS = 1.0
+"""How long a session that gave up waiting takes to end at the server."""
 PRODUCER_ROWS_MAX = 100_000
 PRODUCER_SILENCE_SECONDS = 24 * 3600.0
 CACHE_BYTES_DEFAULT = 64 * MIB
