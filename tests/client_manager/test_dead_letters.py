@@ -29,7 +29,7 @@ def cluster_with_dead_messages() -> tuple[Cluster, list[str]]:
     names = []
     for index, group in enumerate(groups):
         for other in groups:
-            status = other.status(live_bytes=0 if other is group else 9)
+            status = other.status(live_bytes=0 if other is group else 9 << 40)
             cluster.port.message(other.number, other.primary, 1, status, cluster.now)
         name = f"orders{index}"
         client.request("destination.create", destination=f"queue:{name}", redelivery_limit=1)

@@ -25,10 +25,10 @@ def three() -> list[ScriptedGroup]:
     return [ScriptedGroup(number, primary=number * 10) for number in (1, 2, 3)]
 
 
-def tell(cluster: Cluster, **live_bytes: int) -> None:
-    for name, size in live_bytes.items():
+def tell(cluster: Cluster, **live_gib: int) -> None:
+    for name, size in live_gib.items():
         group = cluster.groups[int(name[1:])]
-        cluster.port.message(group.number, group.primary, 1, group.status(size), cluster.now)
+        cluster.port.message(group.number, group.primary, 1, group.status(size << 30), cluster.now)
 
 
 def opened(group: ScriptedGroup) -> list[tuple[str, int]]:
@@ -152,7 +152,7 @@ def test_what_stays_stale_is_an_error_in_the_end() -> None:
     group = Renewed(2, primary=20)
     group.incarnation = 1 << 40
     cluster = Cluster([ScriptedGroup(1), group, ScriptedGroup(3, primary=30)])
-    tell(cluster, g1=5, g2=1, g3=5)
+    tell(cluster, g2=1)
     with pytest.raises(InvalidDestination):
         cluster.connect().session().producer(f"queue:{name_of(3)}")
 
@@ -240,3 +240,16 @@ def test_dead_messages_of_a_destination_that_is_gone_are_where_others_are() -> N
     cluster.connect().session().producer("queue:_DMQ:topic:gone")
     group = cluster.groups[SLOTS.group_of("_DMQ")]
     assert opened(group) == [("_DMQ:topic:gone", 0)]
+
+
+def test_a_burst_of_new_destinations_is_spread_though_nobody_says_anything_new() -> None:
+    cluster = Cluster(three())
+    tell(cluster, g1=0, g2=0, g3=0)
+    client = cluster.connect()
+    for number in range(30):
+        client.request("destination.create", destination=f"queue:burst{number}")
+    created = [
+        sum(isinstance(each, Administer) and each.operation == "destination.create" for each in group.taken)
+        for group in cluster.groups.values()
+    ]
+    assert created == [10, 10, 10]

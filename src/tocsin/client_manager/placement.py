@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from tocsin.client_manager.spreading import Spread
 from tocsin.cluster.commands import Answer, Failed
 from tocsin.cluster.envelope import GroupStatus
 from tocsin.cluster.slots import SlotTable
@@ -48,6 +49,7 @@ class Places:
         self._known: dict[str, Place] = {}
         self._lookups: dict[str, _Lookup] = {}
         self._status: dict[int, GroupStatus] = {}
+        self._spread = Spread()
 
     def slot_group(self, name: str) -> int:
         return self._slots.group_of(name)
@@ -129,9 +131,8 @@ class Places:
             then(place)
 
     def choose(self, name: str) -> int:
-        """Where a new destination goes: to the group with the least in it, among those that are heard."""
-        heard = [(status.live_bytes, status.destinations, group) for group, status in self._status.items()]
-        return min(heard)[2] if heard else self.slot_group(name)
+        """Where a new destination goes: each group that is heard gets its share."""
+        return self._spread.choose(name, self._status) if self._status else self.slot_group(name)
 
     # ---- news
 
