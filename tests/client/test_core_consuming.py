@@ -569,3 +569,14 @@ def test_what_the_server_could_not_keep_is_dropped_unless_it_was_handed_out() ->
     dialogue.pass_time(0.006)
     assert consumer.settlements.outstanding.count() == 0
     assert [settle.ranges for settle in dialogue.settled()][-1][-1] == (4, 5)
+
+
+def test_what_is_expired_by_our_clock_alone_is_handed_out_and_not_sent_to_and_fro() -> None:
+    """The server has just looked at its clock, so ours is ahead; what runs out while it waits here goes back."""
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["ahead"], earliest_expiry=dialogue.wall - 5_000)
+    assert take_all(consumer) == ["ahead"]
+    dialogue.deliver(consumer, ["runs out"], offset=1, earliest_expiry=dialogue.wall + 5_000)
+    dialogue.wall += 6_000
+    assert take_all(consumer) == []
+    assert [settle.outcome for settle in dialogue.settled()][-1] is Outcome.RELEASE

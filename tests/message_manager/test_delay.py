@@ -155,3 +155,51 @@ def test_many_batches_that_are_due_at_once_come_although_the_journal_has_little_
         producer.send(str(number), due=due)
     driver.advance(2)
     assert consumer.bodies() == [str(number) for number in range(300)]
+
+
+# ---- clocks that are set
+
+
+def test_a_wall_clock_that_jumps_forward_makes_nothing_due_and_lets_nothing_expire() -> None:
+    driver = server()
+    producer, consumer = ends(driver)
+    producer.send("later", due=now_ms(driver) + 60_000)
+    waiting = session_of(driver).producer("queue:waiting")
+    waiting.send("still good", expiry=now_ms(driver) + 60_000)
+    driver.clock.set_wall(driver.clock.wall() + 3600)
+    producer.send("now")
+    assert consumer.bodies() == ["now"]
+    driver.advance(59)
+    assert consumer.take() == [] and drain(driver, "queue:waiting") == ["still good"]
+    driver.advance(1)
+    assert consumer.bodies() == ["later"]
+
+
+def test_a_restart_trusts_the_wall_clock() -> None:
+    driver = server()
+    producer, _ = ends(driver)
+    producer.send("later", due=now_ms(driver) + 60_000)
+    driver.clock.set_wall(driver.clock.wall() + 3600)
+    assert drain(driver.crash()) == ["later"]
+
+
+def test_a_delay_is_counted_from_the_moment_it_is_stored_whatever_the_clock_of_the_sender_says() -> None:
+    for skew in (-3_600_000, 0, 3_600_000):
+        driver = server()
+        producer, consumer = ends(driver)
+        sent = now_ms(driver) + skew
+        producer.send("later", sent=sent, due=sent + 10_000)
+        for each in (driver, driver.crash()):
+            assert state_of(each).delayed.earliest_ms() == now_ms(driver) + 10_000, "a restart comes to the same time"
+        driver.advance(9.9)
+        assert consumer.take() == []
+        driver.advance(0.2)
+        assert consumer.bodies() == ["later"]
+
+
+def test_a_delay_of_nothing_is_none_though_the_sender_is_ahead() -> None:
+    driver = server()
+    producer, consumer = ends(driver)
+    sent = now_ms(driver) + 5_000
+    producer.send("at once", sent=sent, due=sent)
+    assert consumer.bodies() == ["at once"]

@@ -149,7 +149,8 @@ class ConsumerState:
                 if earliest <= wall + EXPIRY_HORIZON_MS:
                     run = self._first_of(run)
                     expiration = run.decoded.expiration(run.next)
-                    if expiration and expiration <= wall:
+                    # What was late by our clock when it came was not by the server's: it would only come again.
+                    if expiration and run.decoded.arrived < expiration <= wall:
                         self.settlements.release([run.unseen])
                         continue
             self.current = run
@@ -242,6 +243,8 @@ class ConsumerState:
         except TocsinError as error:
             self.settlements.nack(ranges, None, f"unreadable: {error}")
             return
+        if decoded.block.earliest_expiry:
+            decoded.arrived = self.session.core.port.wall_ms()
         size = len(deliver.block)
         for start, end, count, flags in deliver.ranges:
             for first, last in self._news(offset + start, offset + end):

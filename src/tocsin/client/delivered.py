@@ -36,12 +36,24 @@ if TYPE_CHECKING:
 class Decoded:
     """A delivered block, each column decoded when first asked for and shared by all its messages."""
 
-    __slots__ = ("_columns", "_properties", "append_time", "block", "bodies", "destination", "offset", "serializers")
+    __slots__ = (
+        "_columns",
+        "_properties",
+        "append_time",
+        "arrived",
+        "block",
+        "bodies",
+        "destination",
+        "offset",
+        "serializers",
+    )
 
     def __init__(self, data: Bytes, offset: int, append_time: int, serializers: Serializers) -> None:
         self.block = block = Block(data)
         self.offset = offset
         self.append_time = append_time
+        # When it came, in ms since 1970 by the client's clock; 0: nothing in it expires.
+        self.arrived = 0
         self.serializers = serializers
         self.bodies = _bodies(block)
         name = block.destination

@@ -22,6 +22,7 @@ group_link            one run of commands to one primary after another
 tracking              what must be said again: open producers and consumers, and what is not confirmed
 pending               requests without an answer
 placement             which group has a destination: names, slots, and where new ones go
+spreading             which of the groups gets a new destination
 destination_requests  requests about one destination, wherever it is
 stage_routing         stages of several groups: opened, committed and dropped as one
 subscription_names    subscriptions whose name may be in use in another group

@@ -6,6 +6,17 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
+from tocsin.model.batch import Block
+
+
+def due_ms(block: Block, append_time: int) -> int:
+    """When a batch that was stored at a time is due: its delay is counted from there, so that the clocks of client and
+    server need not agree. Who sends without timestamps names a time on the server's clock.
+    """
+    due: int = block.delivery_time
+    sent: int = block.base_timestamp
+    return append_time + max(0, due - sent) if due and sent else due
+
 
 @dataclass(slots=True, order=True)
 class DelayedBatch:

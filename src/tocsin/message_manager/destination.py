@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocsin.message_manager.consumer import Consumer
-from tocsin.message_manager.delay import Delayed, DelayedBatch
+from tocsin.message_manager.delay import Delayed, DelayedBatch, due_ms
 from tocsin.message_manager.drains import Drain
 from tocsin.message_manager.filtering import matching
 from tocsin.message_manager.holds import Holds
@@ -182,7 +182,7 @@ class DestinationState:
         flags = row_flags(block.delivery_mode, bool(block.flags & FLAG_GROUPS))
         size, expiry = block.length, block.earliest_expiry
         if delayed:
-            due = block.delivery_time
+            due = due_ms(block, append_time)
             self.delayed.add(DelayedBatch(due, lsn, block.count, size, block.priority, expiry, flags, left_out))
             return
         self._add_row(lsn, block.count, size, block.priority, append_time, expiry, flags)

@@ -43,7 +43,7 @@ from tocsin.message_manager.refusing import refusal
 from tocsin.message_manager.removals import origin_of, process_removals
 from tocsin.message_manager.services import Services
 from tocsin.message_manager.sessions import Sessions, same_manager
-from tocsin.message_manager.storing import committed, expired, note_delivered, publish, release_due
+from tocsin.message_manager.storing import committed, note_delivered, open_producer, publish, release_due
 from tocsin.message_manager.timers import next_wake, on_time
 from tocsin.model.batch import Block, DeliveryMode
 from tocsin.model.destination import parse_destination
@@ -432,7 +432,7 @@ class MessageManager:
             case GrantCredit():
                 self.attachments.grant(origin, command)
             case OpenProducer():
-                self._open_producer(state, origin, command)
+                open_producer(state, origin, command, ledger)
             case OpenConsumer():
                 lsn = self.attachments.open(state, origin, command)
                 if lsn:
@@ -446,15 +446,6 @@ class MessageManager:
                     state.postpone(origin, command)
             case _:
                 self._execute_ending(state, command)
-
-    def _open_producer(self, state: DestinationState, origin: str, command: OpenProducer) -> None:
-        lsn = self.ledger.last_lsn()
-        since = state.producers.open(command.session, command.since, command.confirmed, lsn)
-        if state.producers.is_expired(command.session):
-            raise expired(state)
-        last = state.producers.last_sequence(command.session)
-        fields = {"destination": state.id, "last_sequence": last, "since": since}
-        self.ledger.reply(origin, Answer(command.request, fields), lsn)
 
     def _execute_ending(self, state: DestinationState, command: Command | Leave) -> None:
         match command:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
-from tocsin.message_manager.delay import DelayedBatch
+from tocsin.message_manager.delay import DelayedBatch, due_ms
 from tocsin.message_manager.log import row_flags
 from tocsin.model.batch import FLAG_GROUPS, Block
 from tocsin.model.limits import EPOCH_MEMORY_SECONDS, EPOCHS_MAX
@@ -61,7 +61,7 @@ class Stage:
         self.lsns.append(lsn)
         self.counts.append(block.count)
         self.sizes.append(block.length)
-        self.dues.append(block.delivery_time)
+        self.dues.append(due_ms(block, append_time))
         self.expiries.append(block.earliest_expiry)
         self.priorities.append(block.priority)
         self.flags.append(row_flags(block.delivery_mode, bool(block.flags & FLAG_GROUPS)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tocsin.cluster.commands import NotStored, Publish, Stored
+from tocsin.cluster.commands import Answer, NotStored, OpenProducer, Publish, Stored
+from tocsin.message_manager.delay import due_ms
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.producers import Verdict
@@ -46,6 +47,16 @@ def publish(state: DestinationState, origin: str, command: Publish, ledger: Ledg
         ledger.confirm_copied(origin, stored, lsn)
     else:
         ledger.reply(origin, stored, lsn)
+
+
+def open_producer(state: DestinationState, origin: str, command: OpenProducer, ledger: Ledger) -> None:
+    """Answers with what is stored of it; raises when it may have been forgotten."""
+    lsn = ledger.last_lsn()
+    since = state.producers.open(command.session, command.since, command.confirmed, lsn)
+    if state.producers.is_expired(command.session):
+        raise expired(state)
+    last = state.producers.last_sequence(command.session)
+    ledger.reply(origin, Answer(command.request, {"destination": state.id, "last_sequence": last, "since": since}), lsn)
 
 
 def _refusal(state: DestinationState, block: Block, verdict: Verdict, ledger: Ledger) -> TocsinError:
@@ -110,9 +121,10 @@ def _store(state: DestinationState, command: Publish, ledger: Ledger) -> None:
     if block.stage != NO_ID:
         _store_staged(state, command, ledger)
         return
-    delayed = block.delivery_time > ledger.now_ms
+    delayed = bool(block.delivery_time) and due_ms(block, ledger.now_ms) > ledger.now_ms
     first = DELAYED if delayed else state.log.next_offset
-    time = append_time(state, ledger)
+    # A delay is counted from the record's time; the batch is appended, in order, when it is due.
+    time = ledger.now_ms if delayed else append_time(state, ledger)
     left_out = _left_out(state, command) if delayed else ()
     # A topic without a subscription keeps nothing: the record only carries the producer's sequence.
     live = delayed or state.options.retained or bool(state.views)

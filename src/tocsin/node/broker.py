@@ -17,6 +17,7 @@ from tocsin.message_manager.machine import MessageManager
 from tocsin.model.values import Bytes
 from tocsin.node.storage import Storage
 from tocsin.runtime.ports import Clock
+from tocsin.runtime.slewed_clock import SlewedClock
 
 CLIENT_MANAGER = "client manager"
 MESSAGE_MANAGER = "message manager"
@@ -32,7 +33,7 @@ class Broker:
         self.node = identities.node
         self.clients = ClientManager(settings, login, identities)
         self.clients.status = self._status
-        self._clock = clock
+        self._clock = clock = SlewedClock(clock)
         self._bus = MemoryBus()
         self._bus.join(MESSAGE_MANAGER, self._commanded)
         self._bus.join(CLIENT_MANAGER, self._replied)

@@ -58,6 +58,7 @@ from tocsin.replication.primary import Primary
 from tocsin.replication.roles import Role
 from tocsin.replication.settings import GroupSettings
 from tocsin.runtime.ports import Buffer, Clock, Files, Random
+from tocsin.runtime.slewed_clock import SlewedClock
 
 _TURNS_PER_PUMP = 16
 
@@ -79,7 +80,7 @@ class GroupMember:
         client_managers: Collection[int] = (),
     ) -> None:
         """Opens the member's files; `boot` has never been used by this node before. `chance` is from 0 to 1."""
-        self.group, self.node, self._clock, self._settings = group, node, clock, settings
+        self.group, self.node, self._clock, self._settings = group, node, SlewedClock(clock), settings
         self._client_managers = client_managers
         self._up: dict[int, int] = {}
         self._references, self._log = References(), HostedLog()
@@ -303,14 +304,14 @@ class GroupMember:
         return self.serving is not None and self._clock.now() < self._hand_over_until
 
     def tick(self) -> None:
-        now = self._clock.now()
+        now, wall = self._clock.now(), self._clock.wall()
         self._disk.tick(now)
         if now >= self.member.next_deadline():
             self._handle(Tick())
         if self.voter is not None:
             self.voter.tick()
         if self.serving is not None and self.member.may_deliver(now):
-            self.serving.manager.tick(now, self._clock.wall())
+            self.serving.manager.tick(now, wall)
         if self._reports.due:
             self._out.append(self._reports.tell(self.status()))
 

@@ -1,6 +1,7 @@
 """Everything that touches the world: files, clocks, threads, sockets. Machines above it see only its ports.
 
 ports           what the layers above may ask of the world, as protocols
+slewed_clock    a wall clock without jumps, for what is due at a time
 disk            the data directory on a real file system, and the lock that keeps a second server out
 journal_thread  one thread that works off a queue of jobs, for the journal's writer, reader and maintenance
 tcp             client connections: accept, read, write with a bound, close

@@ -176,9 +176,9 @@ class ScriptedProducer:
         self, bodies: Sequence[bytes], *, priority: int = 4, mode: DeliveryMode = DeliveryMode.PERSISTENT,
         expiry: int | Sequence[int] = 0, due: int = 0, groups: Sequence[str | None] | None = None,
         properties: Mapping[str, Sequence[Any]] | None = None, sequence: int | None = None,
-        unconfirmed_from: int | None = None, stage: bytes = NO_ID,
+        unconfirmed_from: int | None = None, stage: bytes = NO_ID, sent: int = 0,
     ) -> bytes:  # fmt: skip
-        """A block of these messages; `expiry` and `due` in ms since 1970."""
+        """A block of these messages; `expiry`, `due` and `sent` in ms since 1970."""
         address = parse_destination(self.destination)
         first = self.next_sequence if sequence is None else sequence
         expiries = [expiry] * len(bodies) if isinstance(expiry, int) else list(expiry)
@@ -193,8 +193,8 @@ class ScriptedProducer:
         header = BatchHeader(
             address.name, address.kind, len(bodies), FLAG_GROUPS if groups is not None else 0, BodyKind.BYTES, mode,
             priority, self.session.client.identity, self.session.producer_id, self.session.epoch, first,
-            min(first, self.confirmed + 1) if unconfirmed_from is None else unconfirmed_from, 1, due,
-            min((each for each in expiries if each), default=0), stage,
+            min(first, self.confirmed + 1) if unconfirmed_from is None else unconfirmed_from,
+            sent or (0 if due else 1), due, min((each for each in expiries if each), default=0), stage,
         )  # fmt: skip
         return encode_block(header, columns)
 
