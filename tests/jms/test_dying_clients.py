@@ -1,4 +1,4 @@
-"""J17, J26 and J84: clients that vanish with messages in their hands."""
+"""J17, J26, J72 and J84: clients that vanish with messages in their hands."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_j17_redelivered_is_set_after_a_client_was_killed(
 
 
 @pytest.mark.parametrize("acknowledged", [True, False])
-def test_j26_acknowledge_raises_for_messages_that_others_got_while_the_session_was_away(
+def test_j72_acknowledge_raises_for_messages_that_others_got_while_the_session_was_away(
     proxy: Proxy, session: tocsin.Session, queue: tocsin.Destination, acknowledged: bool
 ) -> None:
     """Away for longer than the grace: what was in hand has gone to another consumer, and acknowledge() says so."""
@@ -93,7 +93,7 @@ def test_j26_acknowledge_raises_for_messages_that_others_got_while_the_session_w
     assert first.body == "a"
 
 
-def test_j26_ack_of_one_message_raises_when_it_came_again_meanwhile(
+def test_j72_ack_of_one_message_raises_when_it_came_again_meanwhile(
     proxy: Proxy, connection: tocsin.Connection, session: tocsin.Session, queue: tocsin.Destination
 ) -> None:
     """The same message comes again, and its first delivery is not acknowledged."""
@@ -114,7 +114,7 @@ def test_j26_ack_of_one_message_raises_when_it_came_again_meanwhile(
     assert is_silent(session.consumer(queue))
 
 
-def test_j26_aio_acknowledge_raises_too(proxy: Proxy, session: tocsin.Session, queue: tocsin.Destination) -> None:
+def test_j72_aio_acknowledge_raises_too(proxy: Proxy, session: tocsin.Session, queue: tocsin.Destination) -> None:
     session.producer(queue).send("a")
 
     async def scenario() -> None:
@@ -132,7 +132,7 @@ def test_j26_aio_acknowledge_raises_too(proxy: Proxy, session: tocsin.Session, q
     asyncio.run(scenario())
 
 
-def test_j25_who_acknowledges_automatically_is_told_through_on_error(
+def test_j72_who_acknowledges_automatically_is_told_through_on_error(
     proxy: Proxy, session: tocsin.Session, queue: tocsin.Destination
 ) -> None:
     told: queues.SimpleQueue[errors.TocsinError] = queues.SimpleQueue()

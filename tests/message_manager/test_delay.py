@@ -161,7 +161,7 @@ def test_many_batches_that_are_due_at_once_come_although_the_journal_has_little_
 
 
 def test_a_wall_clock_that_jumps_forward_makes_nothing_due_and_lets_nothing_expire() -> None:
-    driver = server()
+    driver = server(lease=300.0)
     producer, consumer = ends(driver)
     producer.send("later", due=now_ms(driver) + 60_000)
     waiting = session_of(driver).producer("queue:waiting")

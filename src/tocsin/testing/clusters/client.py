@@ -6,7 +6,7 @@ there. An error of a Pending is raised in it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import nullcontext
 from typing import Any, TypeAlias
 
@@ -85,7 +85,7 @@ class _Port:
     def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
         return DONE
 
-    def later(self, consumers: list[ConsumerState]) -> Awaitable[None]:
+    def later(self, consumers: list[ConsumerState], check: Callable[[], None] | None = None) -> Awaitable[None]:
         return DONE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from tocsin.client.operations import (
 from tocsin.client.pending import Pending
 from tocsin.model.batch import BodyKind, DeliveryMode
 from tocsin.model.destination import parse_destination
-from tocsin.model.errors import ConnectionFailed, TocsinError
+from tocsin.model.errors import ConnectionFailed, NotAcknowledged, TocsinError
 from tocsin.testing.clusters.client import Script, SimulatedClient, WatchedSettlements
 from tocsin.testing.clusters.history import History, Received, Sent, ViewHistory
 from tocsin.testing.clusters.timeline import Timeline
@@ -199,7 +200,7 @@ class Workload:
                     continue
                 yield self._random.random()
                 while kept and (self.pace.peaceful or self._random.random() < 0.8):
-                    kept.pop().ack()
+                    _acknowledge(kept.pop())
                 continue
             self._received(client, consumer, message, view)
             if session.ack == "client":
@@ -235,9 +236,9 @@ class Workload:
         elif chance < 0.2:
             kept.append(message)
         else:
-            message.ack()
+            _acknowledge(message)
             while kept:
-                kept.pop().ack()
+                _acknowledge(kept.pop())
 
     def visit(self, client: SimulatedClient, source: Source) -> Script:
         """Takes some of what is there at the moment, and goes."""
@@ -297,3 +298,9 @@ def _quietly(pending: Pending) -> Generator[Pending | float, Any, None]:
         yield pending
     except TocsinError:
         return
+
+
+def _acknowledge(message: ReceivedMessage) -> None:
+    # What others got while the client was away is theirs, and comes again: the history sees to that.
+    with suppress(NotAcknowledged):
+        message.ack()
