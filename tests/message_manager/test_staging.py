@@ -10,7 +10,7 @@ from tests.message_manager.stage import identity
 
 from tocsin.message_manager.state_hash import state_hash
 from tocsin.model.batch import DeliveryMode
-from tocsin.model.errors import IllegalState, ResourceExhausted, StorageFull
+from tocsin.model.errors import IllegalState, InvalidDestination, ResourceExhausted, StorageFull
 from tocsin.model.limits import STAGES_PER_COMMIT_MAX, STAGES_PER_DESTINATION_MAX
 from tocsin.testing.driver import Driver
 from tocsin.testing.scripted_client import ScriptedClient
@@ -405,9 +405,46 @@ def test_j82_the_number_of_a_subscription_that_is_gone_may_be_another_ones_later
     assert consumer.bodies() == ["staged"]
 
 
-def test_a_topic_without_subscriptions_keeps_nothing_of_a_stage() -> None:
+def test_a_topic_that_a_stage_makes_keeps_what_is_committed() -> None:
     driver = server()
     commit(driver, 0, stage(driver, 1, "a", "b", destination=PRICES))
+    driver = driver.crash()
+    assert driver.show(PRICES)["retained"]
+    late = session_of(driver).consumer(PRICES, start={"at": "earliest"})
+    assert late.bodies() == ["a", "b"]
+
+
+def test_a_stage_for_a_topic_that_nobody_hears_is_refused_before_the_first_message() -> None:
+    driver = server()
+    driver.connect().request("destination.create", destination=PRICES)
+    with pytest.raises(InvalidDestination, match="published to nobody"):
+        stage(driver, 1, "a", destination=PRICES)
+    listener = session_of(driver)
+    consumer = listener.consumer(PRICES)
+    commit(driver, 0, stage(driver, 2, "b", destination=PRICES))
+    assert consumer.bodies() == ["b"], "whoever listens hears it, and nobody has to be durable"
+
+
+def test_an_epoch_is_not_committed_to_a_topic_that_nobody_hears_any_more() -> None:
+    driver = server()
+    driver.connect().request("destination.create", destination=PRICES)
+    consumer = session_of(driver).consumer(PRICES)
+    staged = stage(driver, 1, "a", destination=PRICES)
+    consumer.close()
+    with pytest.raises(InvalidDestination, match="published to nobody"):
+        commit(driver, 0, staged)
+    consumer = session_of(driver).consumer(PRICES)
+    assert commit(driver, 0, staged) == (True, 0), "the refusal changed nothing"
+    assert consumer.bodies() == ["a"]
+    assert commit(driver, 0, staged) == (False, 0)
+
+
+def test_a_topic_that_is_not_retained_keeps_nothing_that_all_have_finished() -> None:
+    driver = server()
+    driver.connect().request("destination.create", destination=PRICES)
+    consumer = session_of(driver).consumer(PRICES)
+    commit(driver, 0, stage(driver, 1, "a", "b", destination=PRICES))
+    consumer.ack(*consumer.take())
     state = state_of(driver, PRICES)
     assert (len(state.log), state.log.next_offset, state.log.live_bytes) == (0, 2, 0)
     assert live_records(driver) == 0

@@ -139,6 +139,28 @@ def test_a_row_that_is_too_large_fails_its_task_and_leaves_nothing(connection: t
     assert stored(connection) == []
 
 
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_a_topic_that_a_write_makes_keeps_the_rows(connection: tocsin.Connection, delivery: str) -> None:
+    writer = batch_of(connection.url, topic="new", delivery=delivery)
+    writer.commit(run_tasks(writer, [[rows(["a", "b"])]]))
+    assert stored(connection, "new") == ["a", "b"]
+    stream = stream_of(connection.url, "value string, topic string", delivery=delivery)
+    stream.commit(run_tasks(stream, [[rows(["c"], topic=pa.array(["newer"]))]], batch=0), 0)
+    assert stored(connection, "newer") == ["c"]
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_rows_for_a_topic_that_nobody_hears_are_refused(connection: tocsin.Connection, delivery: str) -> None:
+    connection.create_destination("live", "topic")
+    writer = batch_of(connection.url, topic="live", delivery=delivery)
+    with pytest.raises(TocsinError, match="topic:live keeps no messages and has no subscription"):
+        run_tasks(writer, [[rows(["a"])]])
+    with connection.session() as session, session.consumer(session.topic("live")) as consumer:
+        writer.commit(run_tasks(writer, [[rows(["a"])]]))
+        message = consumer.receive(timeout=5)
+        assert message is not None and message.body == "a"
+
+
 def test_at_least_once_needs_no_commit(connection: tocsin.Connection) -> None:
     writer = batch_of(connection.url, topic="prices", delivery="at_least_once")
     done = run_tasks(writer, [[rows(["a"]), rows(["b", None])]])

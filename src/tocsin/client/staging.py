@@ -166,13 +166,16 @@ class StageBase:
         with self._port.lock:
             self._state.check_open()
             self._check_alone()
+        # The stage first: a topic that it makes is retained, and one that a lane makes is not.
+        fields = {"destination": str(self.destination), "stage": self.id, "seconds": self._seconds}
+        yield from operations.request(self._core, 0, "stage.open", fields)
+        with self._port.lock:
+            self._state.check_open()
             lane = self._lane = self._state.lane(self.destination)
             lane.users += 1
             self._port.flush()
         with asking(self.destination):
             yield lane.opened
-        fields = {"destination": str(self.destination), "stage": self.id, "seconds": self._seconds}
-        yield from operations.request(self._core, 0, "stage.open", fields)
 
     def _check_alone(self) -> None:
         """Dead messages of several origins may be in one place, where sequences of one session must be one row."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from tocsin.message_manager.destination import DestinationState, Options
@@ -76,14 +77,18 @@ class Directory:
         if state is not None:
             state.incarnation, state.lsn = fields["incarnation"], lsn
 
-    def find_or_create(self, address: Destination, ledger: Ledger, incarnation: int = 0) -> DestinationState:
+    def find_or_create(
+        self, address: Destination, ledger: Ledger, incarnation: int = 0, *, lasting: bool = False
+    ) -> DestinationState:
+        """With `lasting`, a topic that is made here is retained: nobody can have subscribed to it yet."""
         if address.name in self._by_name:
             return self.find(address)
         if address.name.startswith(DEAD_OF) and address.kind is Kind.QUEUE:
             return self.dead_messages(ledger)
         if address.name.startswith("_"):
             raise InvalidDestination(f"There is no {address.kind.word} {address.name!r}; it may have been deleted.")
-        return self.create(address, self.defaults, None, ledger, incarnation)
+        options = replace(self.defaults, retained=True) if lasting and address.kind is Kind.TOPIC else self.defaults
+        return self.create(address, options, None, ledger, incarnation)
 
     def create(
         self, address: Destination, options: Options, connection: bytes | None, ledger: Ledger, incarnation: int = 0

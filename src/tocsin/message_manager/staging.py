@@ -20,7 +20,7 @@ from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.stages import STAGE_ID_BYTES, Stage
-from tocsin.message_manager.storing import append_time, lack_of_room, reserve_ahead
+from tocsin.message_manager.storing import append_time, check_heard, lack_of_room, reserve_ahead
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, JournalDamaged, ResourceExhausted, StorageFull
 from tocsin.model.limits import EPOCHS_MAX, STAGES_PER_DESTINATION_MAX
@@ -55,10 +55,11 @@ class StageService:
 
     def _open(self, fields: Fields) -> Fields:
         address = parse_destination(fields["destination"])
-        state = self._directory.find_or_create(address, self._ledger, fields.get("incarnation") or 0)
+        state = self._directory.find_or_create(address, self._ledger, fields.get("incarnation") or 0, lasting=True)
         identity = fields["stage"]
         if identity in state.stages.open:
             return {}
+        check_heard(state)
         if self._ledger.journal.full:
             raise StorageFull(f"The server's disk is full, so {address} takes no messages; free disk space.")
         if len(state.stages.open) >= STAGES_PER_DESTINATION_MAX:
@@ -132,6 +133,7 @@ class StageService:
                 )
             plan.setdefault(state.id, (state, []))[1].append(identity)
         for state, _ in plan.values():
+            check_heard(state)
             if (error := lack_of_room(state, self._ledger)) is not None:
                 raise error
         return list(plan.values())

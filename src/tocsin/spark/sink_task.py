@@ -24,6 +24,7 @@ from tocsin.spark.columns_from_arrow import Cutter, RowShape
 from tocsin.spark.connections import connection_to, give_up_connection
 from tocsin.spark.frame_rows import FrameRows
 from tocsin.spark.sink_options import EXACTLY_ONCE, SinkOptions
+from tocsin.spark.targets import prepare_target
 from tocsin.spark.worker import settle_worker
 
 
@@ -154,6 +155,7 @@ class _Producers:
         with asking(destination):
             if producer is None:
                 _check_number(len(self._producers))
+                prepare_target(self._session, destination)
                 producer = self._producers[destination] = self._session.producer(destination)
             self._under_way.append((destination, producer.send_columns(columns)))
         while len(self._under_way) > PRODUCER_WINDOW_BATCHES:

@@ -1,0 +1,14 @@
+"""Where rows go: a topic that keeps them, or that somebody hears."""
+
+from __future__ import annotations
+
+from tocsin.client import Session
+from tocsin.model.destination import Destination
+
+
+def prepare_target(session: Session, destination: Destination | str) -> None:
+    """Makes a topic that is not there, as a retained one; refuses one that would publish rows to nobody.
+
+    The server has just these rules for stages, so a stage is opened, and given up with nothing in it.
+    """
+    session.stage(destination).drop()
