@@ -21,9 +21,11 @@ from tests.spark.sink_tasks import (
 )
 
 import tocsin
-from tocsin.model.errors import ConfigError, IllegalState, MessageTooLarge, TocsinError
+from tocsin.model.destination import Destination, Kind
+from tocsin.model.errors import ConfigError, Fenced, IllegalState, MessageTooLarge, TocsinError
 from tocsin.spark.connections import close_connections
 from tocsin.spark.sink import batch_writer
+from tocsin.spark.sink_options import application
 from tocsin.spark.stream_sink import stream_writer
 
 __all__ = ["contexts"]
@@ -71,6 +73,25 @@ def test_a_version_is_written_once_however_often_the_job_runs(connection: tocsin
         writer = batch_of(connection.url, topic="prices", txnAppId="job", txnVersion=version)
         writer.commit(run_tasks(writer, [[rows([f"v{version}"]), rows(["more"])]]))
     assert stored(connection) == ["v0", "more", "v7", "more"]
+
+
+def test_a_run_that_another_one_took_over_from_writes_nothing_more(connection: tocsin.Connection) -> None:
+    """Versions are offsets, as a replay has them; the runs cut the same rows at other places."""
+    name = application("job", Destination(Kind.TOPIC, "prices"))
+
+    def write(values: list[str], version: int, run: int) -> None:
+        writer = batch_of(connection.url, topic="prices", txnAppId="job", txnVersion=version, txnRun=run)
+        writer.commit(run_tasks(writer, [[rows(values)]]))
+
+    older = connection.take_over(name, "topic:prices")
+    write(["a"], 1, older)
+    newer = connection.take_over(name, "topic:prices")
+    with pytest.raises(Fenced, match="has taken over"):
+        write(["b", "c"], 3, older)
+    write(["b", "c", "d"], 4, newer)
+    with pytest.raises(Fenced, match="has taken over"):
+        write(["d", "e"], 5, older)
+    assert stored(connection) == ["a", "b", "c", "d"]
 
 
 def test_one_version_may_go_to_several_topics(connection: tocsin.Connection) -> None:

@@ -16,7 +16,7 @@ from tocsin.client.draining import DrainTake
 from tocsin.client.headers import as_destination
 from tocsin.client.opening import make_settings, tls_context
 from tocsin.client.settings import Settings, check_client_id
-from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps
+from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps, take_over_steps
 from tocsin.model.bodies import Serializers
 from tocsin.model.destination import Destination, check_name, kind_of
 from tocsin.model.errors import IllegalState, TocsinError
@@ -234,10 +234,17 @@ class Connection:
 
     # Stages.
 
-    async def commit_stages(self, app: str, epoch: int, receipts: Iterable[StageReceipt]) -> bool:
+    async def commit_stages(
+        self, app: str, epoch: int, receipts: Iterable[StageReceipt], *, run: int | None = None
+    ) -> bool:
         """Publishes all messages of these stages, once for each epoch; see tocsin.Connection.commit_stages."""
         self._used = True
-        return await self._line.run(commit_steps(self._line.core, app, epoch, receipts))
+        return await self._line.run(commit_steps(self._line.core, app, epoch, receipts, run))
+
+    async def take_over(self, app: str, destination: Destination | str) -> int:
+        """The number of a new run, which all earlier ones give way to; see tocsin.Connection.take_over."""
+        self._used = True
+        return await self._line.run(take_over_steps(self._line.core, app, destination))
 
     async def drop_stages(self, receipts: Iterable[StageReceipt]) -> int:
         """Drops stages that are still there, and says how many. What was committed stays."""

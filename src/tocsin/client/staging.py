@@ -273,10 +273,21 @@ def open_stage(
 # ---- what a connection does with receipts
 
 
-def commit_steps(core: Core, app: str, epoch: int, receipts: Iterable[StageReceipt]) -> Steps[bool]:
+def commit_steps(
+    core: Core, app: str, epoch: int, receipts: Iterable[StageReceipt], run: int | None = None
+) -> Steps[bool]:
     stages = [{**_named(each), "messages": each.messages} for each in receipts]
-    reply = yield from operations.request(core, 0, "stage.commit", {"app": app, "epoch": epoch, "stages": stages})
+    fields: dict[str, Any] = {"app": app, "epoch": epoch, "stages": stages}
+    if run is not None:
+        fields["run"] = run
+    reply = yield from operations.request(core, 0, "stage.commit", fields)
     return bool(reply["committed"])
+
+
+def take_over_steps(core: Core, app: str, destination: Destination | str) -> Steps[int]:
+    fields = {"app": app, "destination": str(as_destination(destination))}
+    reply = yield from operations.request(core, 0, "stage.claim", fields)
+    return int(reply["run"])
 
 
 def drop_steps(core: Core, receipts: Iterable[StageReceipt]) -> Steps[int]:

@@ -14,7 +14,7 @@ from tocsin.client.draining import DrainTake
 from tocsin.client.headers import as_destination
 from tocsin.client.opening import make_settings, tls_context
 from tocsin.client.settings import Settings, check_client_id
-from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps
+from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps, take_over_steps
 from tocsin.client.sync_line import Line
 from tocsin.client.sync_session import Session
 from tocsin.model.bodies import Serializers
@@ -247,12 +247,23 @@ class Connection:
 
     # Stages.
 
-    def commit_stages(self, app: str, epoch: int, receipts: Iterable[StageReceipt]) -> bool:
+    def commit_stages(
+        self, app: str, epoch: int, receipts: Iterable[StageReceipt], *, run: int | None = None
+    ) -> bool:
         """Publishes all messages of these stages, once: False when this epoch of the application, or a later one, was
         committed before. Then nothing is published, and the stages are dropped.
+
+        `run` is what `take_over` has returned; Fenced when another run has taken over since.
         """
         self._used = True
-        return self._line.run(commit_steps(self._line.core, app, epoch, receipts))
+        return self._line.run(commit_steps(self._line.core, app, epoch, receipts, run))
+
+    def take_over(self, app: str, destination: Destination | str) -> int:
+        """The number of a new run of an application: commits of all earlier runs for this destination are refused from
+        now on. Ask for `last_epoch` afterwards; nobody else can add to it.
+        """
+        self._used = True
+        return self._line.run(take_over_steps(self._line.core, app, destination))
 
     def drop_stages(self, receipts: Iterable[StageReceipt]) -> int:
         """Drops stages that are still there, and says how many. What was committed stays."""

@@ -35,6 +35,8 @@ class Epoch(NamedTuple):
     number: int
     repeatable: bool = True
     """Whether it may have been committed before this attempt began."""
+    run: int | None = None
+    """Of an application that runs take over from each other: which one writes."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,8 @@ class _Stages:
 
     def _open(self, destination: Destination) -> Stage | None:
         _check_number(len(self._stages))
-        app, number, repeatable = self._epoch
-        if repeatable and self._connection.last_epoch(app, [destination]) >= number:
+        epoch = self._epoch
+        if epoch.repeatable and self._connection.last_epoch(epoch.app, [destination]) >= epoch.number:
             return None
         session = self._session
         if destination.name.startswith(DEAD_OF):
