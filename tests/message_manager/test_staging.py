@@ -35,9 +35,7 @@ def stage(driver: Driver, number: int, *bodies: str, destination: str = ORDERS, 
     return entry(number, len(bodies), destination)
 
 
-def commit(
-    driver: Driver, epoch: int, *stages: Entry, app: str = "app", run: int | None = None
-) -> tuple[bool, int]:
+def commit(driver: Driver, epoch: int, *stages: Entry, app: str = "app", run: int | None = None) -> tuple[bool, int]:
     client = driver.connect()
     try:
         named = {} if run is None else {"run": run}
@@ -486,7 +484,9 @@ def test_applications_that_nobody_claimed_need_no_run() -> None:
     session_of(driver).producer(ORDERS)
     claim(driver, "another")
     assert commit(driver, 0, stage(driver, 1, "a")) == (True, 0)
-    assert commit(driver, 1, stage(driver, 2, "b"), run=7) == (True, 1), "its claim was forgotten, and nobody came since"
+    assert commit(driver, 1, stage(driver, 2, "b"), run=7) == (True, 1), (
+        "its claim was forgotten, and nobody came since"
+    )
 
 
 def test_a_run_that_was_forgotten_and_lives_is_still_an_older_one() -> None:

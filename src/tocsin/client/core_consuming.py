@@ -51,7 +51,8 @@ class ConsumerState:
 
     __slots__ = (
         "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "closing",
-        "connection", "current", "draining", "ended", "error", "gate", "granted", "granted_bytes", "idle_ticks",
+        "connection", "current", "draining", "ended", "error", "gate", "granted", "granted_bytes", "identity",
+        "idle_ticks",
         "lazy", "listening", "number", "opened", "position", "ready", "received", "received_bytes", "session",
         "settlements", "settles", "spec", "waiter",
     )  # fmt: skip
@@ -80,6 +81,8 @@ class ConsumerState:
         self.received = self.received_bytes = 0
         # Replay: where it goes on after a reconnect. Browse: what need not be shown again.
         self.position: int | None = None
+        # Of the destination that it reads at offsets: in another one of the same name they mean other messages.
+        self.identity: str | None = None
         self.browsed = RangeSet()
         self.waiter: Pending | None = None
         self.listening = False

@@ -54,6 +54,8 @@ class StoredFiles:
     files: tuple[StoredFile, ...]
     more: bool
     """The range goes on in files behind these: ask again."""
+    identity: str | None = None
+    """Of the topic: what is asked for next must be of the same one."""
 
     @classmethod
     def of(cls, reply: Fields) -> StoredFiles | None:
@@ -64,7 +66,8 @@ class StoredFiles:
             StoredFile(str(each["path"]), *(int(each[name]) for name in ("first", "end", "position", "bytes")))
             for each in reply["files"]
         ]
-        return cls(bytes(reply["journal"]), int(reply["stream"]), tuple(files), bool(reply["more"]))
+        journal, stream = bytes(reply["journal"]), int(reply["stream"])
+        return cls(journal, stream, tuple(files), bool(reply["more"]), reply.get("identity"))
 
 
 Ask = Callable[[int], StoredFiles | None]
@@ -96,6 +99,8 @@ def ask_steps(core: Core, spec: ConsumerSpec, start: int) -> Steps[StoredFiles |
     """None for a range that is to be read in the ordinary way, which also tells what is wrong with it."""
     assert spec.start is not None
     asked = {"destination": str(spec.destination), "start": start, "end": spec.start["end"]}
+    if "identity" in spec.start:
+        asked["identity"] = spec.start["identity"]
     try:
         return StoredFiles.of((yield from operations.request(core, 0, "offset.files", asked)))
     except TimedOut:

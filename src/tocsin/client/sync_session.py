@@ -192,6 +192,7 @@ class Session:
         prefetch_bytes: int = RANGE_BUFFER_BYTES,
         skip_removed: bool = False,
         drain: tuple[str, int] | None = None,
+        identity: str | None = None,
         local: bool | None = None,
     ) -> RangeReader:
         """Reads messages of a retained topic by their offsets, from start up to end: whole blocks, none decoded.
@@ -200,10 +201,13 @@ class Session:
         block may have more. Retention that has removed a part of the range is an error, unless `skip_removed`. Of a
         queue the messages that are still there are shown, and not taken; `drain` reads the take of a drain.
 
+        With an `identity`, as `connection.offsets` tells it, another destination of the same name is refused with
+        DataLost: one that was made later, or another cluster's. After a reconnect that holds in any case.
+
         On the server's host large ranges are read out of its files, if this process may open them: nothing is sent, and
         blocks are windows into the files. local=False never does that, local=True tries it for every range.
         """
-        spec = reading.range_spec(topic, start, end, columns, selector, prefetch_bytes, skip_removed, drain)
+        spec = reading.range_spec(topic, start, end, columns, selector, prefetch_bytes, skip_removed, drain, identity)
         self._state.check_open()
         stored = None
         if is_worth_it(spec, local, on_this_host(self._line._socket)):

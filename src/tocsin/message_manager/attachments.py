@@ -54,12 +54,13 @@ class Attachments:
             if known.state is not state or known.consumer.mode != command.mode:
                 raise IllegalState(f"Consumer {command.consumer} is open already, for something else.")
             kept = resume(known, origin, command, self._lease, self._ledger)
-            self._ledger.reply(origin, Answer(command.request, {"kept": [list(each) for each in kept]}))
+            fields = _whose(state, command) | {"kept": [list(each) for each in kept]}
+            self._ledger.reply(origin, Answer(command.request, fields))
             return 0
         attachment = attach(self._directory, state, origin, command, self._ledger)
         self.by_key[command.key] = attachment
         self.opening.pop(command.key, None)
-        fields: dict[str, object] = {}
+        fields = _whose(state, command)
         if command.held is not None:
             kept = claim_held(attachment, command.held, self._lease, self._ledger)
             fields["kept"] = [list(each) for each in kept]
@@ -146,6 +147,11 @@ class Attachments:
             if key not in left:
                 self.by_key.pop(key, None)
         return more
+
+
+def _whose(state: DestinationState, command: OpenConsumer) -> dict[str, object]:
+    """To who begins at an offset: what it has to say when it comes back with one."""
+    return {"identity": state.identity} if command.start is not None or command.mode == "replay" else {}
 
 
 def _listens(attachment: Attachment, origin: str) -> bool:

@@ -22,10 +22,14 @@ SubscriptionKey = tuple[str | None, str]
 
 
 class Directory:
-    __slots__ = ("_by_name", "_names", "by_id", "defaults", "deleted", "durable", "epochs", "lsn", "names", "next_id")
+    __slots__ = (
+        "_by_name", "_names", "by_id", "cluster", "defaults", "deleted", "durable", "epochs", "lsn", "names", "next_id",
+    )  # fmt: skip
 
-    def __init__(self, defaults: Options) -> None:
+    def __init__(self, defaults: Options, cluster: str = "") -> None:
         self.defaults = defaults
+        # Which cluster or lone server this is: a part of the identity of all that is created here.
+        self.cluster = cluster
         self.by_id: dict[int, DestinationState] = {}
         self._by_name: dict[str, DestinationState] = {}
         self._names: list[str] = []
@@ -99,7 +103,8 @@ class Directory:
             )
         fields: dict[str, Any] = {
             "id": self.next_id, "name": address.name, "kind": int(address.kind), "connection": connection,
-            "incarnation": incarnation, "born": ledger.now_ms, **options.fields(),
+            "incarnation": incarnation, "born": ledger.now_ms, "cluster": self.cluster,
+            **options.fields(),
         }  # fmt: skip
         lsn = ledger.append(RecordKind.CREATE, write_map(fields))
         return self.apply_create(fields, lsn)
@@ -111,6 +116,7 @@ class Directory:
         options = Options(**{name: fields.get(name, value) for name, value in Options().fields().items()})
         state = DestinationState(fields["id"], address, options, connection, fields.get("incarnation", 0))
         state.born = fields.get("born", 0)
+        state.cluster = fields.get("cluster", "")
         self.adopt(state)
         state.lsn = self.lsn = lsn
         return state

@@ -72,6 +72,8 @@ class Settings:
     """How long what came from a client manager waits for another one, when the first is gone."""
     most_copies: int = 1
     """How many copies the group makes when all its members are there: more can't be asked for."""
+    cluster: str = ""
+    """Which cluster this is; a lone server is known by its journal."""
 
 
 class MessageManager:
@@ -80,7 +82,7 @@ class MessageManager:
     def __init__(self, journal: Records, settings: Settings) -> None:
         self.settings = settings
         self.ledger = Ledger(journal, settings.cache_bytes)
-        self.directory = Directory(settings.defaults)
+        self.directory = Directory(settings.defaults, settings.cluster)
         self._administration = Administration(self.directory, self.ledger, self._empty_inbox, settings.most_copies)
         self.attachments = Attachments(self.directory, self.ledger, settings.lease)
         self.sessions = Sessions()

@@ -19,7 +19,14 @@ from tocsin.message_manager.records import (
 from tocsin.message_manager.view import View
 from tocsin.model.batch import Block, DeliveryMode
 from tocsin.model.destination import Kind
-from tocsin.model.errors import IllegalState, InvalidDestination, ProducerExpired, StorageDegraded, StorageFull, TocsinError
+from tocsin.model.errors import (
+    IllegalState,
+    InvalidDestination,
+    ProducerExpired,
+    StorageDegraded,
+    StorageFull,
+    TocsinError,
+)
 from tocsin.model.identity import NO_ID
 from tocsin.model.limits import DELIVERY_RESERVE_MESSAGES
 from tocsin.model.ranges import Range, RangeSet

@@ -100,7 +100,14 @@ def _open_member(config: NodeConfig, group: Group, boot: int, clock: Clock) -> G
         clock,
         SystemRandom(),
         random.SystemRandom().random,
-        ManagerSettings(server.lease_s, server.cache_bytes, defaults, server.session_grace_s, group.copies),
+        ManagerSettings(
+            server.lease_s,
+            server.cache_bytes,
+            defaults,
+            server.session_grace_s,
+            group.copies,
+            config.cluster.cluster_id,
+        ),
         server.segment_bytes,
         client_managers=tuple(node.number for node in config.cluster.client_managers),
     )
