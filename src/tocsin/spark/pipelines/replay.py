@@ -194,7 +194,7 @@ def of_topic(spark: SparkSession, options: ReplayOptions) -> Source:
 
     def at(text: str | None, offset: int | None, otherwise: int) -> int:
         if text is not None:
-            return connection_of(options).offset_at(f"topic:{options.topic}", moment(text))
+            return connection_of(options).offset_at(f"topic:{options.topic}", moment(text), identity=live.identity)
         return otherwise if offset is None else offset
 
     first = at(options.from_time, options.from_offset, live.first)
@@ -205,7 +205,7 @@ def of_topic(spark: SparkSession, options: ReplayOptions) -> Source:
         raise ConfigError(f"{options.topic} ends at offset {live.end}, so it cannot be replayed up to {end}.")
 
     def read(begin: int, stop: int) -> DataFrame:
-        return read_topic(spark, options, options.topic, begin, stop, headers=options.headers)
+        return read_topic(spark, options, options.topic, live.identity, begin, stop, headers=options.headers)
 
     return Source(live.identity, first, end, read)
 
