@@ -179,6 +179,8 @@ def test_blocks_that_the_server_would_refuse_are_refused_here() -> None:
         check_content(StagedColumns(BATCH_MESSAGES_MAX + 1, BodyKind.EMPTY, []), 100)
     with pytest.raises(MessageTooLarge, match="cut it"):
         check_content(content(bytes(BLOCK_BYTES_MAX)), 1 << 30)
+    with pytest.raises(MessageTooLarge, match=r"the 200,000 that the server takes, which its setting segment_bytes"):
+        check_content(content(*[bytes(1_000)] * 200), 1_000, 200_000)
     with pytest.raises(MessageTooLarge, match="A message has 5,000 bytes"):
         check_content(content(b"a", bytes(5_000), b"b"), 4_999)
     check_content(content(b"a", bytes(5_000), b"b"), 5_000)

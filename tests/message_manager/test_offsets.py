@@ -197,6 +197,25 @@ def test_nothing_is_told_of_others_than_retained_topics_or_without_files() -> No
     assert files_of(state, 20, 60, Files())["files"] == []
 
 
+def test_paths_are_told_on_the_same_host_only() -> None:
+    """A client may claim to be here; the end of its connection decides, and that of a client manager elsewhere."""
+    driver = server()
+    retained(driver)
+    session_of(driver).producer(NEWS).send(*"abc")
+    manager = driver.manager
+    manager.ledger.stream_files = Files()
+    state_of(driver, NEWS).stream_end = 3
+    manager.directory.host = driver.broker.clients._settings.host = "this one"
+    asked = {"destination": NEWS, "start": 0, "end": 3}
+    far, near = driver.connect(), driver.connect()
+    driver.broker.clients._registry.connections[near.number].host = "this one"
+    assert far.request("offset.files", **asked)["files"] == []
+    assert far.request("offset.files", host="this one", **asked)["files"] == []
+    assert len(near.request("offset.files", **asked)["files"]) == 1
+    manager.directory.host = "another one, where the group's primary is"
+    assert near.request("offset.files", **asked)["files"] == []
+
+
 def test_a_client_asks_for_files_of_a_server_that_has_none() -> None:
     driver = server()
     retained(driver)

@@ -23,6 +23,7 @@ from tests.spark.sink_tasks import (
 import tocsin
 from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import ConfigError, Fenced, IllegalState, MessageTooLarge, TocsinError
+from tocsin.model.limits import KIB, MIB
 from tocsin.spark.connections import close_connections
 from tocsin.spark.sink import batch_writer
 from tocsin.spark.sink_options import application
@@ -66,6 +67,20 @@ def test_a_write_without_an_id_is_a_write_of_its_own_each_time(connection: tocsi
         writer = batch_of(connection.url, topic="prices")
         writer.commit(run_tasks(writer, [[rows(["a"])]]))
     assert stored(connection) == ["a", "a"]
+
+
+def test_blocks_fit_a_server_with_small_segments(tmp_path: Path) -> None:
+    """Half a segment is the most that the journal takes at once: less than what rows usually fill a block up to."""
+    values = [f"{number:0500}" for number in range(4_000)]
+    with (
+        tocsin.Server(tmp_path / "small", segment_bytes=MIB, max_message_bytes=128 * KIB) as server,
+        tocsin.connect(server.url) as connection,
+    ):
+        for delivery in ("exactly_once", "at_least_once"):
+            writer = batch_of(server.url, topic=delivery, delivery=delivery)
+            writer.commit(run_tasks(writer, [[rows(values)]]))
+            assert stored(connection, delivery) == values
+        close_connections()
 
 
 def test_a_version_is_written_once_however_often_the_job_runs(connection: tocsin.Connection) -> None:

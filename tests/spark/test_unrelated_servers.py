@@ -75,7 +75,7 @@ def test_a_queue_that_is_drained_is_not_taken_for_another(urls: Urls) -> None:
 
 
 def test_without_fail_on_data_loss_another_queue_is_read_from_its_beginning(urls: Urls) -> None:
-    options = {"streaming": True, "subscribe": "queue:jobs"}
+    options: dict[str, Any] = {"streaming": True, "subscribe": "queue:jobs"}
     here = StreamReader(read(url=urls[0], **options), SCHEMA)
     start = here.initialOffset()
     end = here.latestOffset(start, here.getDefaultReadLimit())

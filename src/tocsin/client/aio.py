@@ -129,6 +129,11 @@ class Connection:
         return self._line.core.max_message_bytes
 
     @property
+    def max_block_bytes(self) -> int:
+        """The largest block of columns that the server takes, with all messages that are in it."""
+        return self._line.core.max_block_bytes
+
+    @property
     def is_closed(self) -> bool:
         return self._closed
 

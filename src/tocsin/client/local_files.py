@@ -11,11 +11,9 @@ from __future__ import annotations
 import logging
 import mmap
 import os
-import socket
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from tocsin.client import operations
 from tocsin.client.core import Core
@@ -29,7 +27,6 @@ from tocsin.model.destination import Kind
 from tocsin.model.errors import JournalDamaged, TimedOut, TocsinError
 from tocsin.model.limits import LOCAL_MESSAGES_MIN
 from tocsin.model.stored_block import stored_block
-from tocsin.runtime.local import is_local
 
 LOG = logging.getLogger("tocsin.client")
 
@@ -72,19 +69,6 @@ class StoredFiles:
 
 Ask = Callable[[int], StoredFiles | None]
 """Asks where a range is stored, from an offset on."""
-
-
-def on_this_host(line: socket.socket | None) -> bool:
-    """Whether the other end of a connection is here: one's own address, or one that leads back."""
-    if line is None:
-        return False
-    if is_local(line):
-        return True
-    try:
-        peer, own = line.getpeername()[0], line.getsockname()[0]
-        return bool(peer == own or ip_address(peer).is_loopback)
-    except (OSError, ValueError):
-        return False
 
 
 def is_worth_it(spec: ConsumerSpec, local: bool | None, on_host: bool) -> bool:

@@ -121,13 +121,16 @@ class ColumnsBatch(Batch):
         return self.block
 
 
-def check_content(content: StagedColumns, message_bytes_max: int) -> None:
+def check_content(content: StagedColumns, message_bytes_max: int, block_bytes_max: int = BLOCK_BYTES_MAX) -> None:
     """What the server would refuse is refused here, before it fails everything behind it."""
     if not 0 < content.count <= BATCH_MESSAGES_MAX:
         raise MessageFormatError(f"A block has 1 to {BATCH_MESSAGES_MAX} messages, not {content.count}; cut it.")
     size = content.size + 8 * content.count + _HEADERS_BYTES
-    if size > BLOCK_BYTES_MAX:
-        raise MessageTooLarge(f"A block of about {size:,} bytes is over the {BLOCK_BYTES_MAX:,} of one; cut it.")
+    if size > block_bytes_max:
+        raise MessageTooLarge(
+            f"A block of about {size:,} bytes is over the {block_bytes_max:,} that the server takes, which its setting "
+            "segment_bytes bounds; cut it."
+        )
     if size <= message_bytes_max:
         return
     for column in content.columns:
@@ -185,7 +188,7 @@ class StageBase:
 
     def _append_steps(self, content: StagedColumns) -> Steps[None]:
         """Puts a block on its way, after waiting for room; what was refused meanwhile is told here."""
-        check_content(content, self._core.max_message_bytes)
+        check_content(content, self._core.max_message_bytes, self._core.max_block_bytes)
         batch = ColumnsBatch(content, self.id, self._port.wall_ms())
         while True:
             with self._port.lock:

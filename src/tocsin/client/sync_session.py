@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from tocsin.client import operations, reading
 from tocsin.client.core_sessions import SessionState
 from tocsin.client.headers import as_destination
-from tocsin.client.local_files import ask_steps, is_worth_it, on_this_host
+from tocsin.client.local_files import ask_steps, is_worth_it
 from tocsin.client.pending import Steps
 from tocsin.client.producing import SendOptions, make_defaults
 from tocsin.client.requesting import Requester
@@ -25,6 +25,7 @@ from tocsin.model.destination import Destination, Kind, check_name
 from tocsin.model.errors import IllegalState, TimedOut
 from tocsin.model.limits import PREFETCH_DEFAULT, RANGE_BUFFER_BYTES, STAGE_SECONDS_DEFAULT
 from tocsin.model.message import Message
+from tocsin.runtime.local import on_this_host
 
 if TYPE_CHECKING:
     from tocsin.client.sync import Connection

@@ -167,6 +167,9 @@ def administer(request: int, connection: ConnectionState, operation: str, fields
         name = address(known).name
         if not (operation == "destination.delete" and name.startswith(TEMPORARY_PREFIX)):
             authorize(connection.principal, action, name)
+    if operation == "offset.files":
+        # What the client says of itself does not count: paths are told to its end of the connection.
+        known["host"] = connection.host
     known["client_id"] = connection.client_id
     known["connection"] = connection.identity
     return Administer(request, operation, known)

@@ -233,7 +233,9 @@ class Administration:
     def _offset_files(self, fields: Fields) -> Result:
         state = self._state(fields)
         start, end = _number(fields, "start", 0), _number(fields, "end", state.visible_end)
-        return files_of(state, start, end, self._ledger.stream_files), 0
+        # Elsewhere paths are of no use, and nobody's business.
+        near = bool(self._directory.host) and fields.get("host") == self._directory.host
+        return files_of(state, start, end, self._ledger.stream_files if near else None), 0
 
     def _set_hold(self, fields: Fields) -> Result:
         state, offset, seconds = self._state(fields), _number(fields, "offset", 0), _number(fields, "seconds", 0)

@@ -23,13 +23,15 @@ SubscriptionKey = tuple[str | None, str]
 
 class Directory:
     __slots__ = (
-        "_by_name", "_names", "by_id", "cluster", "defaults", "deleted", "durable", "epochs", "lsn", "names", "next_id",
+        "_by_name", "_names", "by_id", "cluster", "defaults", "deleted", "durable", "epochs", "host", "lsn", "names",
+        "next_id",
     )  # fmt: skip
 
-    def __init__(self, defaults: Options, cluster: str = "") -> None:
+    def __init__(self, defaults: Options, cluster: str = "", host: str = "") -> None:
         self.defaults = defaults
         # Which cluster or lone server this is: a part of the identity of all that is created here.
         self.cluster = cluster
+        self.host = host
         self.by_id: dict[int, DestinationState] = {}
         self._by_name: dict[str, DestinationState] = {}
         self._names: list[str] = []

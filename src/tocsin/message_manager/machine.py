@@ -73,7 +73,8 @@ class Settings:
     most_copies: int = 1
     """How many copies the group makes when all its members are there: more can't be asked for."""
     cluster: str = ""
-    """Which cluster this is; a lone server is known by its journal."""
+    host: str = ""
+    """Where this is. A lone server is a cluster by its journal's name; who is on the host may be told of files."""
 
 
 class MessageManager:
@@ -82,7 +83,7 @@ class MessageManager:
     def __init__(self, journal: Records, settings: Settings) -> None:
         self.settings = settings
         self.ledger = Ledger(journal, settings.cache_bytes)
-        self.directory = Directory(settings.defaults, settings.cluster)
+        self.directory = Directory(settings.defaults, settings.cluster, settings.host)
         self._administration = Administration(self.directory, self.ledger, self._empty_inbox, settings.most_copies)
         self.attachments = Attachments(self.directory, self.ledger, settings.lease)
         self.sessions = Sessions()

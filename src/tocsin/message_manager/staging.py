@@ -87,7 +87,7 @@ class StageService:
         self._check_room(name)
         # Also higher than one that was forgotten after its time, and may still be alive.
         run = max(self._directory.epochs.last(name) + 1, self._ledger.now_ms)
-        record = {"app": name, "epoch": run, "time": self._ledger.now_ms, "parts": []}
+        record: Fields = {"app": name, "epoch": run, "time": self._ledger.now_ms, "parts": []}
         self._lsn = self._ledger.append(RecordKind.COMMIT, write_map(record))
         self._directory.epochs.apply(name, run, record["time"])
         return {"run": run}

@@ -70,7 +70,8 @@ def write_rows(sink: SinkOptions, shape: RowShape, epoch: Epoch, batches: Iterat
         if staged:
             outlet = _Stages(connection, session, sink.stage_seconds, epoch)
         try:
-            _put_all(outlet, Cutter(shape, connection.max_message_bytes), partition, batches)
+            cutter = Cutter(shape, connection.max_message_bytes, connection.max_block_bytes)
+            _put_all(outlet, cutter, partition, batches)
             return TaskReceipts(epoch, partition, outlet.finish())
         except TimedOut:
             # To take back what is under way would be another wait in vain; stages expire.
