@@ -206,7 +206,7 @@ def test_paths_are_told_on_the_same_host_only() -> None:
     manager.ledger.stream_files = Files()
     state_of(driver, NEWS).stream_end = 3
     manager.directory.host = driver.broker.clients._settings.host = "this one"
-    asked = {"destination": NEWS, "start": 0, "end": 3}
+    asked: dict[str, Any] = {"destination": NEWS, "start": 0, "end": 3}
     far, near = driver.connect(), driver.connect()
     driver.broker.clients._registry.connections[near.number].host = "this one"
     assert far.request("offset.files", **asked)["files"] == []
