@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import ConfigError, InvalidDestination
 from tocsin.spark.bad_rows import Decoded, with_dead
 from tocsin.spark.pipelines.definition import Pipeline, PipelineOptions, Progress, Report, option
@@ -121,7 +122,7 @@ def _make_target(options: TransformOptions, progress: Progress) -> None:
     """Messages to a topic that is not retained and has no subscription would be gone at once: that is said now."""
     from tocsin.spark.targets import prepare_target
 
-    target = f"topic:{options.target}"
+    target = Destination(Kind.TOPIC, options.target)
     with _connect(options) as connection, connection.session() as session:
         try:
             connection.show_destination(target)
