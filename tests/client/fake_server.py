@@ -164,6 +164,8 @@ class FakeServer:
             reply |= {"kept": fields.get("held", [])}
         elif fields["op"] == "stage.last":
             reply |= {"epoch": -1}
+        elif fields["op"] == "stage.drop":
+            reply |= {"dropped": len(fields["stages"])}
         return reply
 
     def _store(self, line: socket.socket, frame: Frame) -> None:

@@ -162,6 +162,19 @@ def test_after_a_lost_line_it_goes_on_behind_the_last_block() -> None:
     assert [each.offset for each in found if each is not None] == [4, 7]
 
 
+def test_after_a_lost_line_it_says_which_topic_its_offset_is_of() -> None:
+    dialogue, state = opened(start=5)
+    for offset in (5, 6):
+        dialogue.lose()
+        dialogue.pass_time(1)
+        dialogue.core.connected(dialogue.now_seconds)
+        dialogue.welcome()
+        asked = [each for each in dialogue.answer(consumer_open={"identity": "here"}) if each["op"] == "consumer.open"]
+        expected = {"offset": 5, "end": 100} if offset == 5 else {"offset": 6, "end": 100, "identity": "here"}
+        assert asked[0]["start"] == expected
+        dialogue.deliver(state, ["a"], offset=offset)
+
+
 def test_one_that_had_received_nothing_begins_at_its_start_again() -> None:
     dialogue, _ = opened(start=5)
     dialogue.lose()

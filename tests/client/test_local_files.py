@@ -16,7 +16,7 @@ from tests.journal.bench import Bench
 from tocsin.client import operations
 from tocsin.client.core_reading import RangeBlock
 from tocsin.client.core_sessions import Fields
-from tocsin.client.local_files import StoredFile, StoredFiles, ask_steps, is_worth_it, local_blocks, on_this_host
+from tocsin.client.local_files import StoredFile, StoredFiles, ask_steps, is_worth_it, local_blocks
 from tocsin.client.pending import Steps
 from tocsin.client.reading import range_spec
 from tocsin.journal.stream import StreamStore
@@ -29,6 +29,7 @@ from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import LOCAL_MESSAGES_MIN, OFFSET_MAX, RANGE_BUFFER_BYTES
 from tocsin.model.values import Type
 from tocsin.runtime.disk import Disk
+from tocsin.runtime.local import on_this_host
 
 STREAM = 7
 COUNT = 4

@@ -20,6 +20,8 @@ def test_known_fields_pass_and_others_are_left_out() -> None:
     assert STAGE_REQUESTS["stage.open"]({**OPEN, "more": 1}) == OPEN
     assert STAGE_REQUESTS["stage.open"](NAMED)["seconds"] == STAGE_SECONDS_DEFAULT
     assert STAGE_REQUESTS["stage.commit"]({**COMMIT, "more": 1}) == COMMIT
+    assert STAGE_REQUESTS["stage.commit"]({**COMMIT, "run": 7}) == {**COMMIT, "run": 7}
+    assert STAGE_REQUESTS["stage.claim"]({**NAMED, "app": "a"}) == {"app": "a", "destination": NAMED["destination"]}
     assert STAGE_REQUESTS["stage.drop"](COMMIT) == {"stages": [NAMED]}
     fields = {"app": "a", "destinations": ["topic:t"]}
     assert STAGE_REQUESTS["stage.last"](fields) == fields
@@ -49,7 +51,10 @@ def test_all_destinations_of_a_request_are_found_once() -> None:
         ("stage.commit", {**COMMIT, "epoch": -1}, ProtocolError),
         ("stage.commit", {**COMMIT, "epoch": True}, ProtocolError),
         ("stage.commit", {**COMMIT, "epoch": None}, ProtocolError),
+        ("stage.commit", {**COMMIT, "run": "7"}, ProtocolError),
         ("stage.commit", {**COMMIT, "stages": None}, ProtocolError),
+        ("stage.claim", {"app": "a"}, ProtocolError),
+        ("stage.claim", {**NAMED, "app": ""}, IllegalState),
         ("stage.commit", {**COMMIT, "stages": [5]}, ProtocolError),
         ("stage.commit", {**COMMIT, "stages": [{**NAMED, "messages": -1}]}, ProtocolError),
         ("stage.drop", {"stages": [NAMED] * (STAGES_PER_COMMIT_MAX + 1)}, IllegalState),

@@ -34,3 +34,7 @@ def test_a_reader_of_a_range_goes_on_with_all_that_it_asked_for() -> None:
     (again,) = reader.again(1, lambda: 8)
     assert isinstance(again, OpenConsumer)
     assert again.start == {"offset": 10, "end": 90, "columns": ["key"]} and again.bytes == 900
+    reader.identity = "here"
+    (again,) = reader.again(1, lambda: 9)
+    assert isinstance(again, OpenConsumer)
+    assert again.start == {"offset": 10, "end": 90, "columns": ["key"], "identity": "here"}

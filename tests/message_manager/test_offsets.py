@@ -14,7 +14,7 @@ from tocsin.journal.stream import StreamPart
 from tocsin.message_manager.destination import DestinationState, Options
 from tocsin.message_manager.offsets import cut, files_of
 from tocsin.model.destination import parse_destination
-from tocsin.model.errors import InvalidDestination, ProtocolError
+from tocsin.model.errors import DataLost, InvalidDestination, ProtocolError
 from tocsin.model.identity import Offset
 from tocsin.model.limits import CUTS_MAX
 from tocsin.testing.driver import Driver
@@ -105,6 +105,47 @@ def test_identity_is_kept_by_a_restart_and_changed_by_a_new_life_of_the_name() -
     assert driver.crash().connect().request("offset.range", destination=NEWS)["identity"] == after
 
 
+def test_offsets_of_another_destination_of_the_name_are_refused() -> None:
+    """Whether it was made again here, or is another cluster's: its identity is another one."""
+    driver = server()
+    retained(driver)
+    session = session_of(driver)
+    session.producer(NEWS).send(*"abc")
+    client = driver.connect()
+    known = client.request("offset.range", destination=NEWS)["identity"]
+    reader = session.consumer(NEWS, mode="replay", start={"offset": 0, "identity": known})
+    assert reader.bodies() == ["a", "b", "c"]
+    reader.close()
+    client.request("destination.delete", destination=NEWS)
+    retained(driver)
+    session_of(driver).producer(NEWS).send(*"xyz")
+    for start in ({"offset": 1}, {"offset": 1, "end": 3}):
+        with pytest.raises(DataLost, match="not the one that these offsets are of"):
+            session.consumer(NEWS, mode="replay", start={**start, "identity": known})
+    with pytest.raises(DataLost):
+        session.consumer(NEWS, start={"offset": 1, "identity": known})
+    for operation, fields in (
+        ("offset.at", {"time_ms": 0}), ("offset.cuts", {"start": 0, "end": 3, "parts": 2}),
+        ("offset.files", {"start": 0, "end": 3}), ("hold.set", {"name": "me", "offset": 0, "seconds": 60}),
+    ):  # fmt: skip
+        client.request(operation, destination=NEWS, **fields)
+        with pytest.raises(DataLost):
+            client.request(operation, destination=NEWS, identity=known, **fields)
+
+
+def test_servers_give_topics_of_the_same_name_and_age_different_identities() -> None:
+    """Here as made in the same millisecond, by a clock that both share; only their journals differ."""
+    first, second = server(), server()
+    second.manager.directory.cluster = "f" * 32
+    for driver in (first, second):
+        retained(driver)
+    found = [driver.connect().request("offset.range", destination=NEWS)["identity"] for driver in (first, second)]
+    assert found[0] != found[1] and found[0].split("-")[:2] == found[1].split("-")[:2]
+    second.snapshot()
+    again = second.crash().connect().request("offset.range", destination=NEWS)["identity"]
+    assert again == found[1], "it is noted with the topic"
+
+
 class Files:
     """One file for every ten offsets, and never more than three at once."""
 
@@ -146,7 +187,7 @@ def test_only_what_may_be_seen_is_told() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(19, 60), (60, 90), (40, 40)])
 def test_nothing_is_told_of_what_is_gone_or_not_in_files_yet(start: int, end: int) -> None:
-    assert files_of(stored(60), start, end, Files()) == {"files": [], "more": False}
+    assert files_of(stored(60), start, end, Files())["files"] == []
 
 
 def test_nothing_is_told_of_others_than_retained_topics_or_without_files() -> None:
@@ -154,6 +195,25 @@ def test_nothing_is_told_of_others_than_retained_topics_or_without_files() -> No
     assert files_of(state, 20, 60, None)["files"] == []
     state.options = Options()
     assert files_of(state, 20, 60, Files())["files"] == []
+
+
+def test_paths_are_told_on_the_same_host_only() -> None:
+    """A client may claim to be here; the end of its connection decides, and that of a client manager elsewhere."""
+    driver = server()
+    retained(driver)
+    session_of(driver).producer(NEWS).send(*"abc")
+    manager = driver.manager
+    manager.ledger.stream_files = Files()
+    state_of(driver, NEWS).stream_end = 3
+    manager.directory.host = driver.broker.clients._settings.host = "this one"
+    asked: dict[str, Any] = {"destination": NEWS, "start": 0, "end": 3}
+    far, near = driver.connect(), driver.connect()
+    driver.broker.clients._registry.connections[near.number].host = "this one"
+    assert far.request("offset.files", **asked)["files"] == []
+    assert far.request("offset.files", host="this one", **asked)["files"] == []
+    assert len(near.request("offset.files", **asked)["files"]) == 1
+    manager.directory.host = "another one, where the group's primary is"
+    assert near.request("offset.files", **asked)["files"] == []
 
 
 def test_a_client_asks_for_files_of_a_server_that_has_none() -> None:

@@ -97,6 +97,21 @@ def test_messages_whose_origin_is_gone_stay_dead_and_the_server_goes_on() -> Non
     assert drain(driver, "queue:_DMQ") == ["a"]
 
 
+def test_messages_stay_dead_that_nobody_would_hear() -> None:
+    driver = server(limit=1)
+    session = session_of(driver, "me")
+    listener = session.consumer("topic:news", subscription="s", durable=True)
+    session.producer("topic:news").send("a")
+    bury(listener)
+    listener.close()
+    session.client.request("subscription.delete", subscription="s")
+    resend(driver, (0, 1))
+    assert driver.show("queue:_DMQ")["messages"] == 1
+    listener = session.consumer("topic:news")
+    resend(driver, (0, 1))
+    assert listener.bodies() == ["a"]
+
+
 def test_what_is_in_flight_is_not_sent_back() -> None:
     driver = server(limit=1)
     producer, consumer = ends(driver)

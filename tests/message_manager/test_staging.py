@@ -10,8 +10,8 @@ from tests.message_manager.stage import identity
 
 from tocsin.message_manager.state_hash import state_hash
 from tocsin.model.batch import DeliveryMode
-from tocsin.model.errors import IllegalState, ResourceExhausted, StorageFull
-from tocsin.model.limits import STAGES_PER_COMMIT_MAX, STAGES_PER_DESTINATION_MAX
+from tocsin.model.errors import Fenced, IllegalState, InvalidDestination, ResourceExhausted, StorageFull
+from tocsin.model.limits import EPOCH_MEMORY_SECONDS, STAGES_PER_COMMIT_MAX, STAGES_PER_DESTINATION_MAX
 from tocsin.testing.driver import Driver
 from tocsin.testing.scripted_client import ScriptedClient
 
@@ -35,10 +35,11 @@ def stage(driver: Driver, number: int, *bodies: str, destination: str = ORDERS, 
     return entry(number, len(bodies), destination)
 
 
-def commit(driver: Driver, epoch: int, *stages: Entry, app: str = "app") -> tuple[bool, int]:
+def commit(driver: Driver, epoch: int, *stages: Entry, app: str = "app", run: int | None = None) -> tuple[bool, int]:
     client = driver.connect()
     try:
-        reply = client.request("stage.commit", app=app, epoch=epoch, stages=list(stages))
+        named = {} if run is None else {"run": run}
+        reply = client.request("stage.commit", app=app, epoch=epoch, stages=list(stages), **named)
     finally:
         client.goodbye()
     return reply["committed"], reply["epoch"]
@@ -405,12 +406,98 @@ def test_j82_the_number_of_a_subscription_that_is_gone_may_be_another_ones_later
     assert consumer.bodies() == ["staged"]
 
 
-def test_a_topic_without_subscriptions_keeps_nothing_of_a_stage() -> None:
+def test_a_topic_that_a_stage_makes_keeps_what_is_committed() -> None:
     driver = server()
     commit(driver, 0, stage(driver, 1, "a", "b", destination=PRICES))
+    driver = driver.crash()
+    assert driver.show(PRICES)["retained"]
+    late = session_of(driver).consumer(PRICES, start={"at": "earliest"})
+    assert late.bodies() == ["a", "b"]
+
+
+def test_a_stage_for_a_topic_that_nobody_hears_is_refused_before_the_first_message() -> None:
+    driver = server()
+    driver.connect().request("destination.create", destination=PRICES)
+    with pytest.raises(InvalidDestination, match="published to nobody"):
+        stage(driver, 1, "a", destination=PRICES)
+    listener = session_of(driver)
+    consumer = listener.consumer(PRICES)
+    commit(driver, 0, stage(driver, 2, "b", destination=PRICES))
+    assert consumer.bodies() == ["b"], "whoever listens hears it, and nobody has to be durable"
+
+
+def test_an_epoch_is_not_committed_to_a_topic_that_nobody_hears_any_more() -> None:
+    driver = server()
+    driver.connect().request("destination.create", destination=PRICES)
+    consumer = session_of(driver).consumer(PRICES)
+    staged = stage(driver, 1, "a", destination=PRICES)
+    consumer.close()
+    with pytest.raises(InvalidDestination, match="published to nobody"):
+        commit(driver, 0, staged)
+    consumer = session_of(driver).consumer(PRICES)
+    assert commit(driver, 0, staged) == (True, 0), "the refusal changed nothing"
+    assert consumer.bodies() == ["a"]
+    assert commit(driver, 0, staged) == (False, 0)
+
+
+def test_a_topic_that_is_not_retained_keeps_nothing_that_all_have_finished() -> None:
+    driver = server()
+    driver.connect().request("destination.create", destination=PRICES)
+    consumer = session_of(driver).consumer(PRICES)
+    commit(driver, 0, stage(driver, 1, "a", "b", destination=PRICES))
+    consumer.ack(*consumer.take())
     state = state_of(driver, PRICES)
     assert (len(state.log), state.log.next_offset, state.log.live_bytes) == (0, 2, 0)
     assert live_records(driver) == 0
+
+
+# ---- runs that take over from each other
+
+
+def claim(driver: Driver, app: str = "app") -> int:
+    return int(driver.connect().request("stage.claim", app=app, destination=ORDERS)["run"])
+
+
+def test_of_two_live_runs_only_the_newer_one_commits() -> None:
+    """As a replay does: the epoch is the offset behind what it publishes, and each run cuts the range as it likes."""
+    driver = server()
+    session_of(driver).producer(ORDERS)
+    older = claim(driver)
+    assert commit(driver, 1, stage(driver, 1, "0"), run=older) == (True, 1)
+    late = stage(driver, 2, "1", "2")
+    newer = claim(driver)
+    assert newer > older and last(driver.connect()) == 1
+    longer = stage(driver, 3, "1", "2", "3")
+    assert commit(driver, 4, longer, run=newer) == (True, 4)
+    for epoch in (3, 6):
+        with pytest.raises(Fenced, match="Another run of 'app' has taken over"):
+            commit(driver, epoch, late, run=older)
+    driver = driver.crash()
+    with pytest.raises(Fenced):
+        commit(driver, 6, late)
+    assert drain(driver) == ["0", "1", "2", "3"]
+    assert commit(driver, 5, stage(driver, 4, "4"), run=newer) == (True, 5)
+
+
+def test_applications_that_nobody_claimed_need_no_run() -> None:
+    driver = server()
+    session_of(driver).producer(ORDERS)
+    claim(driver, "another")
+    assert commit(driver, 0, stage(driver, 1, "a")) == (True, 0)
+    assert commit(driver, 1, stage(driver, 2, "b"), run=7) == (True, 1), (
+        "its claim was forgotten, and nobody came since"
+    )
+
+
+def test_a_run_that_was_forgotten_and_lives_is_still_an_older_one() -> None:
+    driver = server()
+    session_of(driver).producer(ORDERS)
+    forgotten = claim(driver)
+    driver.advance(EPOCH_MEMORY_SECONDS + 60)
+    claim(driver, "others make room")
+    assert claim(driver) > forgotten
+    with pytest.raises(Fenced):
+        commit(driver, 1, stage(driver, 1, "a"), run=forgotten)
 
 
 # ---- priority, delay, expiry

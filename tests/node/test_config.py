@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tocsin.model.errors import ConfigError
+from tocsin.model.limits import BLOCK_BYTES_MAX
 from tocsin.node.config import ServerConfig, load_config
 
 SECURED = {"users_file": "users", "tls_cert": "server.crt", "tls_key": "server.key"}
@@ -143,3 +144,10 @@ def test_largest_message_fits_half_a_segment() -> None:
     with pytest.raises(ConfigError, match="segment_bytes to at least 17,301,504"):
         load_config(None, {"segment_bytes": 17_301_503})
     assert load_config(None, {"segment_bytes": 17_301_504}).segment_bytes == 17_301_504
+
+
+def test_a_block_of_a_client_always_fits_half_a_segment_and_holds_the_largest_message() -> None:
+    for segment, message in ((17_301_504, 8 * 1024 * 1024), (1024 * 1024, 128 * 1024), (640 * 1024, 4 * 1024)):
+        config = load_config(None, {"segment_bytes": segment, "max_message_bytes": message})
+        assert message < config.max_block_bytes < segment // 2
+    assert load_config(None, {}).max_block_bytes == BLOCK_BYTES_MAX

@@ -50,14 +50,26 @@ def test_a_commit_of_stages_waits_too() -> None:
     client = stage.client
     client.open_producer(PRICES)
     client.administer("link.complete")
-    identity = b"s" * 16
-    client.administer("stage.open", destination=PRICES, stage=identity, seconds=60)
-    entry = {"destination": PRICES, "stage": identity, "messages": 0}
+    entry = {"destination": PRICES, "stage": b"s" * 16, "messages": 0}
     replies = client.send(Administer(99, "stage.commit", {"app": "app", "epoch": 1, "stages": [entry]}))
     assert not [each for each in replies if isinstance(each, Answer)]
     assert client.administer("stage.last", app="app") == {"epoch": -1}
     the_other_goes(stage)
     assert client.administer("stage.last", app="app") == {"epoch": 1}
+
+
+def test_a_stage_for_a_topic_waits_too_and_one_for_a_queue_does_not() -> None:
+    """Whether anybody hears the topic is known when all who subscribe through others are back."""
+    stage = promoted()
+    client = stage.client
+    client.open_producer(PRICES)
+    client.administer("link.complete")
+    wanted = {"destination": PRICES, "stage": b"s" * 16, "seconds": 60}
+    assert client.send(Administer(98, "stage.open", wanted)) == []
+    assert client.administer("stage.open", destination="queue:orders", stage=b"q" * 16, seconds=60) == {}
+    client.open_consumer(PRICES)
+    the_other_goes(stage)
+    assert Answer(98, {}) in client.replies
 
 
 def test_a_client_manager_that_never_links_is_waited_for_about_a_second() -> None:

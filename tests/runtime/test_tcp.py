@@ -37,7 +37,8 @@ class Recorder:
         self.gone: asyncio.Queue[int] = asyncio.Queue()
         self.peers: list[str] = []
 
-    def connected(self, connection: int, peer: str) -> None:
+    def connected(self, connection: int, peer: str, near: bool) -> None:
+        assert near, "all tests are on one host"
         self.peers.append(peer)
         self.here.put_nowait(connection)
 

@@ -9,8 +9,17 @@ from pathlib import Path
 import pytest
 
 from tocsin.model.errors import ConfigError
+from tocsin.model.limits import SPARK_CLASS_CACHES_MAX
 from tocsin.spark import java as java_module
-from tocsin.spark.class_cache import cache_file, claim, give_up_claim, java_options, record_options, warm_in_background
+from tocsin.spark.class_cache import (
+    cache_file,
+    claim,
+    give_up_claim,
+    java_options,
+    keep_few,
+    record_options,
+    warm_in_background,
+)
 from tocsin.spark.java import Java, bundled_home, cache_directory, find_java, major_of
 
 
@@ -108,3 +117,26 @@ def test_no_process_is_left_behind_where_none_is_wanted(tmp_path: Path, monkeypa
     java = Java(tmp_path, "25.0.1")
     assert warm_in_background(java) is None
     assert claim(cache_file(java)), "and nothing was claimed"
+
+
+def test_of_many_caches_those_are_kept_that_were_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each environment and each update of Java or Spark has one of its own."""
+    monkeypatch.setenv("JAVA_HOME", str(make_home(tmp_path / "jdk", "21.0.1")))
+    java = find_java()
+    used, folder = cache_file(java), cache_directory()
+    others = [folder / f"spark-{number:016x}{'.aot' if number % 2 else '.jsa'}" for number in range(6)]
+    for age, place in enumerate([*others, used]):
+        place.write_bytes(b"classes")
+        os.utime(place, (10_000 - age, 10_000 - age))
+    assert java_options(java, quick=False), "it is the oldest, and in use again"
+    died, running = folder / "spark-0.77.new", folder / "spark-0.78.new"
+    for place in (died, running, folder / "spark-1.claim", folder / "log4j2-1.properties"):
+        place.touch()
+    os.utime(died, (0, 0))
+    made = folder / "spark-ffffffffffffffff.aot"
+    made.write_bytes(b"classes")
+    keep_few(made)
+    kept = {each.name for each in folder.iterdir()}
+    assert {each for each in kept if each.endswith((".aot", ".jsa"))} == {made.name, used.name, others[0].name}
+    assert died.name not in kept and {running.name, "spark-1.claim", "log4j2-1.properties"} <= kept
+    assert SPARK_CLASS_CACHES_MAX == 3

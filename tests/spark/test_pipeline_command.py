@@ -35,7 +35,7 @@ def test_a_ready_pipeline(spark: SparkSession, shell: Shell) -> None:
     report = json.loads(done.stdout)
     assert (report["rows"], report["bad"], report["lag"]) == (2, 1, {"prices": 0})
     said = done.stderr.decode()
-    assert "topic:clean was created as a retained topic." in said
+    assert "topic:clean is created as a retained topic." in said
     group = shell.ok("pipeline", "run", "triage").decode().split("\t")
     assert group[1:4] == ["1", "topic:prices", "The value is not JSON."] and group[-1] == "<html>\n"
     resent = shell.run("pipeline", "run", "triage", "--reason", "not JSON", "--resend")

@@ -21,9 +21,12 @@ from tests.spark.sink_tasks import (
 )
 
 import tocsin
-from tocsin.model.errors import ConfigError, IllegalState, MessageTooLarge, TocsinError
+from tocsin.model.destination import Destination, Kind
+from tocsin.model.errors import ConfigError, Fenced, IllegalState, MessageTooLarge, TocsinError
+from tocsin.model.limits import KIB, MIB
 from tocsin.spark.connections import close_connections
 from tocsin.spark.sink import batch_writer
+from tocsin.spark.sink_options import application
 from tocsin.spark.stream_sink import stream_writer
 
 __all__ = ["contexts"]
@@ -66,11 +69,44 @@ def test_a_write_without_an_id_is_a_write_of_its_own_each_time(connection: tocsi
     assert stored(connection) == ["a", "a"]
 
 
+def test_blocks_fit_a_server_with_small_segments(tmp_path: Path) -> None:
+    """Half a segment is the most that the journal takes at once: less than what rows usually fill a block up to."""
+    values = [f"{number:0500}" for number in range(4_000)]
+    with (
+        tocsin.Server(tmp_path / "small", segment_bytes=MIB, max_message_bytes=128 * KIB) as server,
+        tocsin.connect(server.url) as connection,
+    ):
+        for delivery in ("exactly_once", "at_least_once"):
+            writer = batch_of(server.url, topic=delivery, delivery=delivery)
+            writer.commit(run_tasks(writer, [[rows(values)]]))
+            assert stored(connection, delivery) == values
+        close_connections()
+
+
 def test_a_version_is_written_once_however_often_the_job_runs(connection: tocsin.Connection) -> None:
     for version in (0, 0, 7, 7, 3):
         writer = batch_of(connection.url, topic="prices", txnAppId="job", txnVersion=version)
         writer.commit(run_tasks(writer, [[rows([f"v{version}"]), rows(["more"])]]))
     assert stored(connection) == ["v0", "more", "v7", "more"]
+
+
+def test_a_run_that_another_one_took_over_from_writes_nothing_more(connection: tocsin.Connection) -> None:
+    """Versions are offsets, as a replay has them; the runs cut the same rows at other places."""
+    name = application("job", Destination(Kind.TOPIC, "prices"))
+
+    def write(values: list[str], version: int, run: int) -> None:
+        writer = batch_of(connection.url, topic="prices", txnAppId="job", txnVersion=version, txnRun=run)
+        writer.commit(run_tasks(writer, [[rows(values)]]))
+
+    older = connection.take_over(name, "topic:prices")
+    write(["a"], 1, older)
+    newer = connection.take_over(name, "topic:prices")
+    with pytest.raises(Fenced, match="has taken over"):
+        write(["b", "c"], 3, older)
+    write(["b", "c", "d"], 4, newer)
+    with pytest.raises(Fenced, match="has taken over"):
+        write(["d", "e"], 5, older)
+    assert stored(connection) == ["a", "b", "c", "d"]
 
 
 def test_one_version_may_go_to_several_topics(connection: tocsin.Connection) -> None:
@@ -137,6 +173,28 @@ def test_a_row_that_is_too_large_fails_its_task_and_leaves_nothing(connection: t
         run_task(writer, 2, [rows([b"a", b"b"]), rows([b"c", large])])
     writer.abort([None])
     assert stored(connection) == []
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_a_topic_that_a_write_makes_keeps_the_rows(connection: tocsin.Connection, delivery: str) -> None:
+    writer = batch_of(connection.url, topic="new", delivery=delivery)
+    writer.commit(run_tasks(writer, [[rows(["a", "b"])]]))
+    assert stored(connection, "new") == ["a", "b"]
+    stream = stream_of(connection.url, "value string, topic string", delivery=delivery)
+    stream.commit(run_tasks(stream, [[rows(["c"], topic=pa.array(["newer"]))]], batch=0), 0)
+    assert stored(connection, "newer") == ["c"]
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_rows_for_a_topic_that_nobody_hears_are_refused(connection: tocsin.Connection, delivery: str) -> None:
+    connection.create_destination("live", "topic")
+    writer = batch_of(connection.url, topic="live", delivery=delivery)
+    with pytest.raises(TocsinError, match="topic:live keeps no messages and has no subscription"):
+        run_tasks(writer, [[rows(["a"])]])
+    with connection.session() as session, session.consumer(session.topic("live")) as consumer:
+        writer.commit(run_tasks(writer, [[rows(["a"])]]))
+        message = consumer.receive(timeout=5)
+        assert message is not None and message.body == "a"
 
 
 def test_at_least_once_needs_no_commit(connection: tocsin.Connection) -> None:

@@ -29,6 +29,7 @@ class Server:
     holds: list[tuple[str, str, int]] = field(default_factory=list)
     finished: list[int] = field(default_factory=list)
     takes: dict[int, DrainTake] = field(default_factory=dict)
+    queue_identity: str = "q"
     requests: int = 0
     now: float = 0.0
 
@@ -45,16 +46,18 @@ class Server:
         self.requests += 1
         name = where.name if isinstance(where, Destination) else parse_destination(where).name
         if name in self.queues:
-            return Offsets(0, self.queues[name], "q", False)
+            return Offsets(0, self.queues[name], self.queue_identity, False)
         if name not in self.topics:
             raise InvalidDestination(f"There is no {where}.")
         first, end, identity = self.topics[name]
         return Offsets(first, end, identity, True)
 
-    def hold(self, where: Destination, name: str, offset: int, seconds: float) -> None:
+    def hold(self, where: Destination, name: str, offset: int, seconds: float, *, identity: str) -> None:
+        assert identity == self.topics[where.name][2]
         self.holds.append((where.name, name, offset))
 
     def drain_take(self, where: Destination, drain: str, after: int, **limits: Any) -> DrainTake:
+        self._check_queue(limits["identity"])
         if after + 1 in self.takes:
             return self.takes[after + 1]
         count = min(self.queues[where.name], limits["messages"])
@@ -67,12 +70,18 @@ class Server:
         self.takes[made.take] = made
         return made
 
-    def drain_list(self, where: Destination, drain: str, after: int, upto: int) -> list[DrainTake]:
+    def drain_list(self, where: Destination, drain: str, after: int, upto: int, *, identity: str) -> list[DrainTake]:
+        self._check_queue(identity)
         return [take for number, take in self.takes.items() if after < number <= upto]
 
-    def drain_finish(self, where: Destination, drain: str, upto: int) -> int:
+    def drain_finish(self, where: Destination, drain: str, upto: int, *, identity: str) -> int:
+        self._check_queue(identity)
         self.finished.append(upto)
         return 0
+
+    def _check_queue(self, identity: str) -> None:
+        if identity != self.queue_identity:
+            raise DataLost("The queue is not the one that these offsets are of.")
 
 
 Make = Callable[..., StreamPlanner]
@@ -106,7 +115,7 @@ def test_a_batch_goes_to_the_end_or_to_its_limit(planner: Make) -> None:
     query = planner()
     assert query.latest(at(10), None) == at(100)
     assert query.latest(at(10), 25) == at(35)
-    assert query.slices(at(10), at(35)) == [Slice("topic:prices", 10, 35)]
+    assert query.slices(at(10), at(35)) == [Slice("topic:prices", 10, 35, identity="p1")]
     assert query.newest() == at(100)
 
 
@@ -149,7 +158,7 @@ def test_a_topic_that_comes_to_match_is_read_from_its_beginning(planner: Make, s
     server.now = 10.0
     end = query.latest(start, None)
     assert end == {**at(100), "past": Position("n1", 5)}
-    assert query.slices(start, end) == [Slice("topic:past", 0, 5)]
+    assert query.slices(start, end) == [Slice("topic:past", 0, 5, identity="n1")]
 
 
 def test_what_retention_has_removed_is_told(planner: Make, server: Server) -> None:
@@ -160,7 +169,7 @@ def test_what_retention_has_removed_is_told(planner: Make, server: Server) -> No
         planner().slices(at(10), at(60))
     lenient = planner(failOnDataLoss=False)
     assert lenient.latest(at(10), None) == at(100)
-    assert lenient.slices(at(10), at(60)) == [Slice("topic:prices", 50, 60)]
+    assert lenient.slices(at(10), at(60)) == [Slice("topic:prices", 50, 60, identity="p1")]
     assert lenient.slices(at(10), at(40)) == []
 
 
@@ -173,7 +182,7 @@ def test_a_topic_that_was_made_again_is_another_one(planner: Make, server: Serve
     lenient = planner(failOnDataLoss=False)
     end = lenient.latest(at(90), None)
     assert end == at(20, "p2")
-    assert lenient.slices(at(90), end) == [Slice("topic:prices", 0, 20)]
+    assert lenient.slices(at(90), end) == [Slice("topic:prices", 0, 20, identity="p2")]
     assert lenient.slices(at(80), at(90)) == [], "the old one's messages are nowhere"
 
 
@@ -215,11 +224,11 @@ def test_a_queue_is_drained_take_by_take(planner: Make, server: Server) -> None:
     assert start == {"jobs": Position("q", 0, "drain-1")}
     one = query.latest(start, 10)
     assert one == {"jobs": Position("q", 1, "drain-1")}
-    assert query.slices(start, one) == [Slice("queue:jobs", 0, 10, "drain-1", 1, messages=10)]
+    assert query.slices(start, one) == [Slice("queue:jobs", 0, 10, "drain-1", 1, messages=10, identity="q")]
     assert server.finished == []
     two = query.latest(one, 10)
     assert server.finished == [1], "what is committed is acknowledged"
-    assert query.slices(one, two) == [Slice("queue:jobs", 100, 110, "drain-1", 2, messages=10)]
+    assert query.slices(one, two) == [Slice("queue:jobs", 100, 110, "drain-1", 2, messages=10, identity="q")]
 
 
 def test_a_query_that_starts_again_reads_the_take_it_had(planner: Make, server: Server) -> None:

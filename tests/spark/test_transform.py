@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.topics import bodies, dead_messages, publish
 
 import tocsin
-from tocsin.model.errors import ConfigError, PipelineFailed
-from tocsin.spark.pipelines.transform import TransformOptions, for_sink, run, watermark
+from tocsin.model.errors import ConfigError, InvalidDestination, PipelineFailed
+from tocsin.spark.pipelines.transform import TransformOptions, _make_target, for_sink, run, watermark
 from tocsin.spark.pipelines.watching import QUIET
 
 DDL = "symbol STRING NOT NULL, price DOUBLE, time TIMESTAMP"
@@ -54,6 +54,17 @@ def test_sql_on_the_columns_of_the_source(spark: SparkSession, options: Transfor
     assert bodies(options.url, options.target) == [b"B", b"C"]
     assert report.values["rows"] == 3 and report.values["bad"] == 0
     assert report.values["lag"] == {options.source: 0}
+
+
+def test_a_target_that_nobody_hears_is_refused_before_the_query_begins(
+    options: TransformOptions, connection: tocsin.Connection
+) -> None:
+    connection.create_destination(options.target, "topic")
+    with pytest.raises(InvalidDestination, match="published to nobody"):
+        _make_target(options, QUIET)
+    connection.delete_destination(f"topic:{options.target}")
+    _make_target(options, QUIET)
+    assert connection.show_destination(f"topic:{options.target}")["retained"]
 
 
 def test_what_was_done_is_not_done_again(spark: SparkSession, options: TransformOptions) -> None:

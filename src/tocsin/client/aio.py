@@ -16,7 +16,7 @@ from tocsin.client.draining import DrainTake
 from tocsin.client.headers import as_destination
 from tocsin.client.opening import make_settings, tls_context
 from tocsin.client.settings import Settings, check_client_id
-from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps
+from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps, take_over_steps
 from tocsin.model.bodies import Serializers
 from tocsin.model.destination import Destination, check_name, kind_of
 from tocsin.model.errors import IllegalState, TimedOut, TocsinError
@@ -128,6 +128,11 @@ class Connection:
         return self._line.core.max_message_bytes
 
     @property
+    def max_block_bytes(self) -> int:
+        """The largest block of columns that the server takes, with all messages that are in it."""
+        return self._line.core.max_block_bytes
+
+    @property
     def is_closed(self) -> bool:
         return self._closed
 
@@ -210,18 +215,22 @@ class Connection:
         """Which offsets a destination has now, and the identity that tells it from others of the same name."""
         return reading.Offsets.of(await self._request("offset.range", reading.about(destination)))
 
-    async def offset_at(self, topic: Destination | str, time: datetime | int) -> int:
+    async def offset_at(self, topic: Destination | str, time: datetime | int, *, identity: str | None = None) -> int:
         """The first offset that was appended at or after a time with its zone, or milliseconds since 1970."""
-        return int((await self._request("offset.at", reading.time_fields(topic, time)))["offset"])
+        return int((await self._request("offset.at", reading.time_fields(topic, time, identity)))["offset"])
 
-    async def offset_cuts(self, destination: Destination | str, start: int, end: int, parts: int) -> list[int]:
+    async def offset_cuts(
+        self, destination: Destination | str, start: int, end: int, parts: int, *, identity: str | None = None
+    ) -> list[int]:
         """Cuts a range of offsets between batches into about equal parts; start and end are in the result."""
-        fields = reading.about(destination, start=start, end=end, parts=parts)
+        fields = reading.about(destination, identity, start=start, end=end, parts=parts)
         return reading.cuts_of(await self._request("offset.cuts", fields))
 
-    async def hold(self, topic: Destination | str, name: str, offset: int, seconds: float) -> None:
+    async def hold(
+        self, topic: Destination | str, name: str, offset: int, seconds: float, *, identity: str | None = None
+    ) -> None:
         """Retention keeps everything from an offset on until the hold is set anew, released, or its time is over."""
-        await self._request("hold.set", reading.hold_fields(topic, name, offset, seconds))
+        await self._request("hold.set", reading.hold_fields(topic, name, offset, seconds, identity))
 
     async def release_hold(self, topic: Destination | str, name: str) -> None:
         await self._request("hold.release", reading.about(topic, name=name))
@@ -233,10 +242,17 @@ class Connection:
 
     # Stages.
 
-    async def commit_stages(self, app: str, epoch: int, receipts: Iterable[StageReceipt]) -> bool:
+    async def commit_stages(
+        self, app: str, epoch: int, receipts: Iterable[StageReceipt], *, run: int | None = None
+    ) -> bool:
         """Publishes all messages of these stages, once for each epoch; see tocsin.Connection.commit_stages."""
         self._used = True
-        return await self._line.run(commit_steps(self._line.core, app, epoch, receipts))
+        return await self._line.run(commit_steps(self._line.core, app, epoch, receipts, run))
+
+    async def take_over(self, app: str, destination: Destination | str) -> int:
+        """The number of a new run, which all earlier ones give way to; see tocsin.Connection.take_over."""
+        self._used = True
+        return await self._line.run(take_over_steps(self._line.core, app, destination))
 
     async def drop_stages(self, receipts: Iterable[StageReceipt]) -> int:
         """Drops stages that are still there, and says how many. What was committed stays."""
@@ -268,6 +284,7 @@ class Connection:
         messages: int | None = None,
         max_bytes: int | None = None,
         seconds: int | None = None,
+        identity: str | None = None,
     ) -> DrainTake:
         """Locks messages of a queue for a drain, durably, as its take number after + 1, highest priority first.
 
@@ -276,25 +293,33 @@ class Connection:
         """
         self._used = True
         return await self._line.run(
-            draining.take_steps(self._line.core, queue, drain, after, messages, max_bytes, seconds)
+            draining.take_steps(self._line.core, queue, drain, after, messages, max_bytes, seconds, identity)
         )
 
     async def drain_list(
-        self, queue: Destination | str, drain: str, after: int = 0, upto: int | None = None
+        self,
+        queue: Destination | str,
+        drain: str,
+        after: int = 0,
+        upto: int | None = None,
+        *,
+        identity: str | None = None,
     ) -> list[DrainTake]:
         """The takes behind a number that a drain still holds; those that are finished or released are missing."""
         self._used = True
-        return await self._line.run(draining.list_steps(self._line.core, queue, drain, after, upto))
+        return await self._line.run(draining.list_steps(self._line.core, queue, drain, after, upto, identity))
 
-    async def drain_finish(self, queue: Destination | str, drain: str, upto: int) -> int:
+    async def drain_finish(
+        self, queue: Destination | str, drain: str, upto: int, *, identity: str | None = None
+    ) -> int:
         """Acknowledges all takes up to a number, and says how many messages that were."""
         self._used = True
-        return await self._line.run(draining.finish_steps(self._line.core, queue, drain, upto))
+        return await self._line.run(draining.finish_steps(self._line.core, queue, drain, upto, identity))
 
-    async def drain_release(self, queue: Destination | str, drain: str) -> int:
+    async def drain_release(self, queue: Destination | str, drain: str, *, identity: str | None = None) -> int:
         """Ends a drain: what it has not finished goes back to the queue, flagged as redelivered."""
         self._used = True
-        return await self._line.run(draining.release_steps(self._line.core, queue, drain))
+        return await self._line.run(draining.release_steps(self._line.core, queue, drain, identity))
 
     # The end.
 

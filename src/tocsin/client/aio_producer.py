@@ -111,7 +111,7 @@ class Producer(ProducerBase):
 
     async def send_columns(self, content: StagedColumns, destination: Destination | None = None) -> AioSendHandle:
         """Puts a whole block of messages on its way, given as columns; the handle can be awaited."""
-        check_content(content, self._core.max_message_bytes)
+        check_content(content, self._core.max_message_bytes, self._core.max_block_bytes)
         batch = ColumnsBatch(content, NO_ID, self._port.wall_ms())
         await self._line.run(self._send_batch_steps(batch, destination))
         return AioSendHandle(batch, batch.count - 1, None, self._line)

@@ -179,14 +179,18 @@ class Session:
         prefetch_bytes: int = RANGE_BUFFER_BYTES,
         skip_removed: bool = False,
         drain: tuple[str, int] | None = None,
+        identity: str | None = None,
     ) -> RangeReader:
         """Reads messages of a retained topic by their offsets, from start up to end: whole blocks, none decoded.
 
         `columns` names what is wanted of them (such as "body", "key", "timestamp", "property:NAME"; all when absent); a
         block may have more. Retention that has removed a part of the range is an error, unless `skip_removed`. Of a
         queue the messages that are still there are shown, and not taken; `drain` reads the take of a drain.
+
+        With an `identity`, as `connection.offsets` tells it, another destination of the same name is refused with
+        DataLost: one that was made later, or another cluster's. After a reconnect that holds in any case.
         """
-        spec = reading.range_spec(topic, start, end, columns, selector, prefetch_bytes, skip_removed, drain)
+        spec = reading.range_spec(topic, start, end, columns, selector, prefetch_bytes, skip_removed, drain, identity)
         return RangeReader(self, await self._line.run(reading.open_range(self._state, spec)))
 
     async def browser(self, queue: Destination, selector: str | None = None) -> Browser:

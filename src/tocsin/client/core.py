@@ -38,6 +38,7 @@ from tocsin.model.errors import (
 )
 from tocsin.model.identity import NO_ID
 from tocsin.model.limits import (
+    BLOCK_BYTES_MAX,
     LEASE_SECONDS,
     LOGIN_SECONDS_MAX,
     MESSAGE_BYTES_DEFAULT,
@@ -100,6 +101,7 @@ class Core:
         # A deadline has come nearer than the shell knows.
         self.hurry = False
         self.max_message_bytes = MESSAGE_BYTES_DEFAULT
+        self.max_block_bytes = BLOCK_BYTES_MAX
         self.server_product = ""
         self.connection_id: bytes = NO_ID
         self.sessions: dict[int, SessionState] = {}
@@ -387,6 +389,7 @@ class Core:
         self._resume = Resume(self.connection_id, fields["token"])
         self._heartbeat = min(self.settings.heartbeat, fields.get("heartbeat", self.settings.heartbeat))
         self.max_message_bytes = fields.get("max_message_bytes", MESSAGE_BYTES_DEFAULT)
+        self.max_block_bytes = fields.get("max_block_bytes", BLOCK_BYTES_MAX)
         self.server_product = str(fields.get("server", ""))
         self._login_until = None
         self._dialing.succeeded()

@@ -51,8 +51,9 @@ class ConsumerState:
 
     __slots__ = (
         "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "closing",
-        "connection", "current", "draining", "ended", "error", "gate", "granted", "granted_bytes", "idle_ticks",
-        "lazy", "listening", "losses", "number", "opened", "position", "ready", "received", "received_bytes", "session",
+        "connection", "current", "draining", "ended", "error", "gate", "granted", "granted_bytes", "identity",
+        "idle_ticks", "lazy", "listening", "losses", "number", "opened", "position", "ready", "received",
+        "received_bytes", "session",
         "settlements", "settles", "spec", "waiter",
     )  # fmt: skip
 
@@ -82,6 +83,8 @@ class ConsumerState:
         self.received = self.received_bytes = 0
         # Replay: where it goes on after a reconnect. Browse: what need not be shown again.
         self.position: int | None = None
+        # Of the destination that it reads at offsets: in another one of the same name they mean other messages.
+        self.identity: str | None = None
         self.browsed = RangeSet()
         self.waiter: Pending | None = None
         self.listening = False

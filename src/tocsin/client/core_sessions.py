@@ -18,7 +18,7 @@ from tocsin.model.limits import (
     PRODUCERS_PER_SESSION_MAX,
 )
 from tocsin.model.ranges import Range
-from tocsin.model.reading import go_on_at
+from tocsin.model.reading import go_on_at, of_destination
 
 if TYPE_CHECKING:
     from tocsin.client.core import Core
@@ -163,6 +163,7 @@ class SessionState:
 
     def _on_consumer_opened(self, consumer: ConsumerState, reply: Fields, error: TocsinError | None) -> None:
         if error is None:
+            consumer.identity = reply.get("identity", consumer.identity)
             finished = reply.get("finished")
             consumer.reopened(_pairs(reply.get("kept")), None if finished is None else _pairs(finished))
             return
@@ -280,9 +281,12 @@ def _open_fields(consumer: ConsumerState) -> Fields:
     fields |= {name: value for name, value in optional.items() if value}
     if not consumer.opened.done:
         return fields
-    if spec.mode == "replay" and consumer.position is not None:
-        fields["start"] = go_on_at(spec.start, consumer.position)
+    if spec.mode == "replay":
+        start = spec.start if consumer.position is None else go_on_at(spec.start, consumer.position)
+        fields["start"] = of_destination(start, consumer.identity)
     elif consumer.settles:
+        if "offset" in (spec.start or ()):
+            fields["start"] = of_destination(spec.start, consumer.identity)
         held = () if consumer.is_elsewhere else consumer.settlements.held()
         fields["held"] = [number for pair in held for number in pair]
     return fields

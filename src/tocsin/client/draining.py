@@ -10,6 +10,7 @@ from tocsin.client import operations
 from tocsin.client.core import Core
 from tocsin.client.headers import as_destination
 from tocsin.client.pending import Steps
+from tocsin.client.reading import about
 from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import InvalidDestination, ResourceExhausted
 from tocsin.model.limits import PAGES_MAX
@@ -53,8 +54,9 @@ def take_steps(
     messages: int | None,
     size: int | None,
     seconds: int | None,
+    identity: str | None = None,
 ) -> Steps[DrainTake]:
-    fields = _fields(queue, drain) | {"after": after}
+    fields = _fields(queue, drain, identity) | {"after": after}
     bounds = {"messages": messages, "bytes": size, "seconds": seconds}
     fields |= {name: value for name, value in bounds.items() if value is not None}
     for _ in _pages(queue):
@@ -67,9 +69,9 @@ def take_steps(
 
 
 def list_steps(
-    core: Core, queue: Destination | str, drain: str, after: int, upto: int | None
+    core: Core, queue: Destination | str, drain: str, after: int, upto: int | None, identity: str | None = None
 ) -> Steps[list[DrainTake]]:
-    fields = _fields(queue, drain) | {"after": after}
+    fields = _fields(queue, drain, identity) | {"after": after}
     if upto is not None:
         fields["upto"] = upto
     found: list[DrainTake] = []
@@ -82,12 +84,14 @@ def list_steps(
     return found
 
 
-def finish_steps(core: Core, queue: Destination | str, drain: str, upto: int) -> Steps[int]:
-    return (yield from _until_done(core, queue, "drain.finish", _fields(queue, drain) | {"upto": upto}))
+def finish_steps(
+    core: Core, queue: Destination | str, drain: str, upto: int, identity: str | None = None
+) -> Steps[int]:
+    return (yield from _until_done(core, queue, "drain.finish", _fields(queue, drain, identity) | {"upto": upto}))
 
 
-def release_steps(core: Core, queue: Destination | str, drain: str) -> Steps[int]:
-    return (yield from _until_done(core, queue, "drain.release", _fields(queue, drain)))
+def release_steps(core: Core, queue: Destination | str, drain: str, identity: str | None = None) -> Steps[int]:
+    return (yield from _until_done(core, queue, "drain.release", _fields(queue, drain, identity)))
 
 
 def _until_done(core: Core, queue: Destination | str, op: str, fields: dict[str, Any]) -> Steps[int]:
@@ -107,8 +111,8 @@ def _pages(queue: Destination | str) -> Iterator[None]:
     raise ResourceExhausted(f"What the server says about the drain of {queue} has no end; ask for less at once.")
 
 
-def _fields(queue: Destination | str, drain: str) -> dict[str, Any]:
+def _fields(queue: Destination | str, drain: str, identity: str | None) -> dict[str, Any]:
     where = as_destination(queue)
     if where.kind is not Kind.QUEUE:
         raise InvalidDestination(f"{where} is a topic; only queues are drained, topics are replayed.")
-    return {"destination": str(where), "drain": drain}
+    return about(where, identity, drain=drain)

@@ -11,11 +11,9 @@ from __future__ import annotations
 import logging
 import mmap
 import os
-import socket
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from tocsin.client import operations
 from tocsin.client.core import Core
@@ -29,7 +27,6 @@ from tocsin.model.destination import Kind
 from tocsin.model.errors import JournalDamaged, TimedOut, TocsinError
 from tocsin.model.limits import LOCAL_MESSAGES_MIN
 from tocsin.model.stored_block import stored_block
-from tocsin.runtime.local import is_local
 
 LOG = logging.getLogger("tocsin.client")
 
@@ -54,6 +51,8 @@ class StoredFiles:
     files: tuple[StoredFile, ...]
     more: bool
     """The range goes on in files behind these: ask again."""
+    identity: str | None = None
+    """Of the topic: what is asked for next must be of the same one."""
 
     @classmethod
     def of(cls, reply: Fields) -> StoredFiles | None:
@@ -64,24 +63,12 @@ class StoredFiles:
             StoredFile(str(each["path"]), *(int(each[name]) for name in ("first", "end", "position", "bytes")))
             for each in reply["files"]
         ]
-        return cls(bytes(reply["journal"]), int(reply["stream"]), tuple(files), bool(reply["more"]))
+        journal, stream = bytes(reply["journal"]), int(reply["stream"])
+        return cls(journal, stream, tuple(files), bool(reply["more"]), reply.get("identity"))
 
 
 Ask = Callable[[int], StoredFiles | None]
 """Asks where a range is stored, from an offset on."""
-
-
-def on_this_host(line: socket.socket | None) -> bool:
-    """Whether the other end of a connection is here: one's own address, or one that leads back."""
-    if line is None:
-        return False
-    if is_local(line):
-        return True
-    try:
-        peer, own = line.getpeername()[0], line.getsockname()[0]
-        return bool(peer == own or ip_address(peer).is_loopback)
-    except (OSError, ValueError):
-        return False
 
 
 def is_worth_it(spec: ConsumerSpec, local: bool | None, on_host: bool) -> bool:
@@ -96,6 +83,8 @@ def ask_steps(core: Core, spec: ConsumerSpec, start: int) -> Steps[StoredFiles |
     """None for a range that is to be read in the ordinary way, which also tells what is wrong with it."""
     assert spec.start is not None
     asked = {"destination": str(spec.destination), "start": start, "end": spec.start["end"]}
+    if "identity" in spec.start:
+        asked["identity"] = spec.start["identity"]
     try:
         return StoredFiles.of((yield from operations.request(core, 0, "offset.files", asked)))
     except TimedOut:

@@ -42,17 +42,21 @@ class Offsets:
         return cls(int(reply["first"]), int(reply["end"]), str(reply["identity"]), bool(reply["retained"]))
 
 
-def about(destination: Destination | str, **fields: Any) -> Fields:
-    return {"destination": str(as_destination(destination)), **fields}
+def about(destination: Destination | str, identity: str | None = None, **fields: Any) -> Fields:
+    """With an identity, another destination of the same name refuses the request."""
+    named = {"destination": str(as_destination(destination)), **fields}
+    return named if identity is None else {**named, "identity": identity}
 
 
-def time_fields(destination: Destination | str, time: datetime | int) -> Fields:
+def time_fields(destination: Destination | str, time: datetime | int, identity: str | None = None) -> Fields:
     """A time with its zone, or milliseconds since 1970."""
-    return about(destination, time_ms=time if isinstance(time, int) else operations.milliseconds_of(time))
+    return about(destination, identity, time_ms=time if isinstance(time, int) else operations.milliseconds_of(time))
 
 
-def hold_fields(destination: Destination | str, name: str, offset: int, seconds: float) -> Fields:
-    return about(destination, name=name, offset=offset, seconds=max(1, round(seconds)))
+def hold_fields(
+    destination: Destination | str, name: str, offset: int, seconds: float, identity: str | None = None
+) -> Fields:
+    return about(destination, identity, name=name, offset=offset, seconds=max(1, round(seconds)))
 
 
 def cuts_of(reply: Fields) -> list[int]:
@@ -68,6 +72,7 @@ def range_spec(
     prefetch_bytes: int,
     skip_removed: bool,
     drain: tuple[str, int] | None,
+    identity: str | None = None,
 ) -> ConsumerSpec:
     """Checks what an application asks for before the server hears of it."""
     if not 0 <= start <= end <= OFFSET_MAX:
@@ -88,6 +93,8 @@ def range_spec(
         wanted["skip_removed"] = True
     if drain is not None:
         wanted["drain"], wanted["take"] = drain
+    if identity is not None:
+        wanted["identity"] = identity
     return ConsumerSpec(
         as_destination(destination), "replay", RANGE_MESSAGES, selector or None, start=wanted,
         buffer_bytes=prefetch_bytes,

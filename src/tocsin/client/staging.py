@@ -121,13 +121,16 @@ class ColumnsBatch(Batch):
         return self.block
 
 
-def check_content(content: StagedColumns, message_bytes_max: int) -> None:
+def check_content(content: StagedColumns, message_bytes_max: int, block_bytes_max: int = BLOCK_BYTES_MAX) -> None:
     """What the server would refuse is refused here, before it fails everything behind it."""
     if not 0 < content.count <= BATCH_MESSAGES_MAX:
         raise MessageFormatError(f"A block has 1 to {BATCH_MESSAGES_MAX} messages, not {content.count}; cut it.")
     size = content.size + 8 * content.count + _HEADERS_BYTES
-    if size > BLOCK_BYTES_MAX:
-        raise MessageTooLarge(f"A block of about {size:,} bytes is over the {BLOCK_BYTES_MAX:,} of one; cut it.")
+    if size > block_bytes_max:
+        raise MessageTooLarge(
+            f"A block of about {size:,} bytes is over the {block_bytes_max:,} that the server takes, which its setting "
+            "segment_bytes bounds; cut it."
+        )
     if size <= message_bytes_max:
         return
     for column in content.columns:
@@ -166,13 +169,16 @@ class StageBase:
         with self._port.lock:
             self._state.check_open()
             self._check_alone()
+        # The stage first: a topic that it makes is retained, and one that a lane makes is not.
+        fields = {"destination": str(self.destination), "stage": self.id, "seconds": self._seconds}
+        yield from operations.request(self._core, 0, "stage.open", fields)
+        with self._port.lock:
+            self._state.check_open()
             lane = self._lane = self._state.lane(self.destination)
             lane.users += 1
             self._port.flush()
         with asking(self.destination):
             yield lane.opened
-        fields = {"destination": str(self.destination), "stage": self.id, "seconds": self._seconds}
-        yield from operations.request(self._core, 0, "stage.open", fields)
 
     def _check_alone(self) -> None:
         """Dead messages of several origins may be in one place, where sequences of one session must be one row."""
@@ -182,7 +188,7 @@ class StageBase:
 
     def _append_steps(self, content: StagedColumns) -> Steps[None]:
         """Puts a block on its way, after waiting for room; what was refused meanwhile is told here."""
-        check_content(content, self._core.max_message_bytes)
+        check_content(content, self._core.max_message_bytes, self._core.max_block_bytes)
         batch = ColumnsBatch(content, self.id, self._port.wall_ms())
         while True:
             with self._port.lock:
@@ -270,10 +276,21 @@ def open_stage(
 # ---- what a connection does with receipts
 
 
-def commit_steps(core: Core, app: str, epoch: int, receipts: Iterable[StageReceipt]) -> Steps[bool]:
+def commit_steps(
+    core: Core, app: str, epoch: int, receipts: Iterable[StageReceipt], run: int | None = None
+) -> Steps[bool]:
     stages = [{**_named(each), "messages": each.messages} for each in receipts]
-    reply = yield from operations.request(core, 0, "stage.commit", {"app": app, "epoch": epoch, "stages": stages})
+    fields: dict[str, Any] = {"app": app, "epoch": epoch, "stages": stages}
+    if run is not None:
+        fields["run"] = run
+    reply = yield from operations.request(core, 0, "stage.commit", fields)
     return bool(reply["committed"])
+
+
+def take_over_steps(core: Core, app: str, destination: Destination | str) -> Steps[int]:
+    fields = {"app": app, "destination": str(as_destination(destination))}
+    reply = yield from operations.request(core, 0, "stage.claim", fields)
+    return int(reply["run"])
 
 
 def drop_steps(core: Core, receipts: Iterable[StageReceipt]) -> Steps[int]:

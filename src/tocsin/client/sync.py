@@ -14,7 +14,7 @@ from tocsin.client.draining import DrainTake
 from tocsin.client.headers import as_destination
 from tocsin.client.opening import make_settings, tls_context
 from tocsin.client.settings import Settings, check_client_id
-from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps
+from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps, take_over_steps
 from tocsin.client.sync_line import Line
 from tocsin.client.sync_session import Session
 from tocsin.model.bodies import Serializers
@@ -132,6 +132,11 @@ class Connection:
         return self._line.core.max_message_bytes
 
     @property
+    def max_block_bytes(self) -> int:
+        """The largest block of columns that the server takes, with all messages that are in it."""
+        return self._line.core.max_block_bytes
+
+    @property
     def is_closed(self) -> bool:
         return self._closed
 
@@ -223,18 +228,22 @@ class Connection:
         """Which offsets a destination has now, and the identity that tells it from others of the same name."""
         return reading.Offsets.of(self._request("offset.range", reading.about(destination)))
 
-    def offset_at(self, topic: Destination | str, time: datetime | int) -> int:
+    def offset_at(self, topic: Destination | str, time: datetime | int, *, identity: str | None = None) -> int:
         """The first offset that was appended at or after a time with its zone, or milliseconds since 1970."""
-        return int(self._request("offset.at", reading.time_fields(topic, time))["offset"])
+        return int(self._request("offset.at", reading.time_fields(topic, time, identity))["offset"])
 
-    def offset_cuts(self, destination: Destination | str, start: int, end: int, parts: int) -> list[int]:
+    def offset_cuts(
+        self, destination: Destination | str, start: int, end: int, parts: int, *, identity: str | None = None
+    ) -> list[int]:
         """Cuts a range of offsets between batches into about equal parts; start and end are in the result."""
-        fields = reading.about(destination, start=start, end=end, parts=parts)
+        fields = reading.about(destination, identity, start=start, end=end, parts=parts)
         return reading.cuts_of(self._request("offset.cuts", fields))
 
-    def hold(self, topic: Destination | str, name: str, offset: int, seconds: float) -> None:
+    def hold(
+        self, topic: Destination | str, name: str, offset: int, seconds: float, *, identity: str | None = None
+    ) -> None:
         """Retention keeps everything from an offset on until the hold is set anew, released, or its time is over."""
-        self._request("hold.set", reading.hold_fields(topic, name, offset, seconds))
+        self._request("hold.set", reading.hold_fields(topic, name, offset, seconds, identity))
 
     def release_hold(self, topic: Destination | str, name: str) -> None:
         self._request("hold.release", reading.about(topic, name=name))
@@ -246,12 +255,21 @@ class Connection:
 
     # Stages.
 
-    def commit_stages(self, app: str, epoch: int, receipts: Iterable[StageReceipt]) -> bool:
+    def commit_stages(self, app: str, epoch: int, receipts: Iterable[StageReceipt], *, run: int | None = None) -> bool:
         """Publishes all messages of these stages, once: False when this epoch of the application, or a later one, was
         committed before. Then nothing is published, and the stages are dropped.
+
+        `run` is what `take_over` has returned; Fenced when another run has taken over since.
         """
         self._used = True
-        return self._line.run(commit_steps(self._line.core, app, epoch, receipts))
+        return self._line.run(commit_steps(self._line.core, app, epoch, receipts, run))
+
+    def take_over(self, app: str, destination: Destination | str) -> int:
+        """The number of a new run of an application: commits of all earlier runs for this destination are refused from
+        now on. Ask for `last_epoch` afterwards; nobody else can add to it.
+        """
+        self._used = True
+        return self._line.run(take_over_steps(self._line.core, app, destination))
 
     def drop_stages(self, receipts: Iterable[StageReceipt]) -> int:
         """Drops stages that are still there, and says how many. What was committed stays."""
@@ -283,6 +301,7 @@ class Connection:
         messages: int | None = None,
         max_bytes: int | None = None,
         seconds: int | None = None,
+        identity: str | None = None,
     ) -> DrainTake:
         """Locks messages of a queue for a drain, durably, as its take number after + 1, highest priority first.
 
@@ -290,25 +309,31 @@ class Connection:
         or released, or until nobody has spoken of the drain for so many seconds (a day, unless given).
         """
         self._used = True
-        steps = draining.take_steps(self._line.core, queue, drain, after, messages, max_bytes, seconds)
+        steps = draining.take_steps(self._line.core, queue, drain, after, messages, max_bytes, seconds, identity)
         return self._line.run(steps)
 
     def drain_list(
-        self, queue: Destination | str, drain: str, after: int = 0, upto: int | None = None
+        self,
+        queue: Destination | str,
+        drain: str,
+        after: int = 0,
+        upto: int | None = None,
+        *,
+        identity: str | None = None,
     ) -> list[DrainTake]:
         """The takes behind a number that a drain still holds; those that are finished or released are missing."""
         self._used = True
-        return self._line.run(draining.list_steps(self._line.core, queue, drain, after, upto))
+        return self._line.run(draining.list_steps(self._line.core, queue, drain, after, upto, identity))
 
-    def drain_finish(self, queue: Destination | str, drain: str, upto: int) -> int:
+    def drain_finish(self, queue: Destination | str, drain: str, upto: int, *, identity: str | None = None) -> int:
         """Acknowledges all takes up to a number, and says how many messages that were."""
         self._used = True
-        return self._line.run(draining.finish_steps(self._line.core, queue, drain, upto))
+        return self._line.run(draining.finish_steps(self._line.core, queue, drain, upto, identity))
 
-    def drain_release(self, queue: Destination | str, drain: str) -> int:
+    def drain_release(self, queue: Destination | str, drain: str, *, identity: str | None = None) -> int:
         """Ends a drain: what it has not finished goes back to the queue, flagged as redelivered."""
         self._used = True
-        return self._line.run(draining.release_steps(self._line.core, queue, drain))
+        return self._line.run(draining.release_steps(self._line.core, queue, drain, identity))
 
     # The end.
 

@@ -116,7 +116,7 @@ class Producer(ProducerBase):
 
         The handle waits for the confirmation of all of them, and stands for the last.
         """
-        check_content(content, self._core.max_message_bytes)
+        check_content(content, self._core.max_message_bytes, self._core.max_block_bytes)
         batch = ColumnsBatch(content, NO_ID, self._port.wall_ms())
         self._line.run(self._send_batch_steps(batch, destination))
         return SyncSendHandle(batch, batch.count - 1, None, self._line)

@@ -12,6 +12,7 @@ from tocsin.client.core_consuming import ConsumerSpec
 from tocsin.client.core_reading import RangeBlock, RangeState
 from tocsin.client.local_files import StoredFiles, ask_steps, local_blocks
 from tocsin.model.destination import Destination
+from tocsin.model.reading import of_destination
 
 if TYPE_CHECKING:
     from tocsin.client.sync_session import Session
@@ -41,7 +42,9 @@ class RangeReader:
         return self._line.run(reading.open_range(self._session, spec))
 
     def _read_files(self, stored: StoredFiles) -> None:
-        spec, line = self._spec, self._line
+        # Whatever is asked for behind the first files must be of the same topic.
+        spec = self._spec = replace(self._spec, start=of_destination(self._spec.start, stored.identity))
+        line = self._line
         assert spec.start is not None
         self._position, self._end = spec.start["offset"], spec.start["end"]
         self._local = local_blocks(

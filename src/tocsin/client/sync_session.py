@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from tocsin.client import operations, reading
 from tocsin.client.core_sessions import SessionState
 from tocsin.client.headers import as_destination
-from tocsin.client.local_files import ask_steps, is_worth_it, on_this_host
+from tocsin.client.local_files import ask_steps, is_worth_it
 from tocsin.client.pending import Steps
 from tocsin.client.producing import SendOptions, make_defaults
 from tocsin.client.requesting import Requester
@@ -25,6 +25,7 @@ from tocsin.model.destination import Destination, Kind, check_name
 from tocsin.model.errors import IllegalState, TimedOut
 from tocsin.model.limits import LAST_WORDS_SECONDS, PREFETCH_DEFAULT, RANGE_BUFFER_BYTES, STAGE_SECONDS_DEFAULT
 from tocsin.model.message import Message
+from tocsin.runtime.local import on_this_host
 
 if TYPE_CHECKING:
     from tocsin.client.sync import Connection
@@ -192,6 +193,7 @@ class Session:
         prefetch_bytes: int = RANGE_BUFFER_BYTES,
         skip_removed: bool = False,
         drain: tuple[str, int] | None = None,
+        identity: str | None = None,
         local: bool | None = None,
     ) -> RangeReader:
         """Reads messages of a retained topic by their offsets, from start up to end: whole blocks, none decoded.
@@ -200,10 +202,13 @@ class Session:
         block may have more. Retention that has removed a part of the range is an error, unless `skip_removed`. Of a
         queue the messages that are still there are shown, and not taken; `drain` reads the take of a drain.
 
+        With an `identity`, as `connection.offsets` tells it, another destination of the same name is refused with
+        DataLost: one that was made later, or another cluster's. After a reconnect that holds in any case.
+
         On the server's host large ranges are read out of its files, if this process may open them: nothing is sent, and
         blocks are windows into the files. local=False never does that, local=True tries it for every range.
         """
-        spec = reading.range_spec(topic, start, end, columns, selector, prefetch_bytes, skip_removed, drain)
+        spec = reading.range_spec(topic, start, end, columns, selector, prefetch_bytes, skip_removed, drain, identity)
         self._state.check_open()
         stored = None
         if is_worth_it(spec, local, on_this_host(self._line._socket)):

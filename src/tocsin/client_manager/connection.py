@@ -28,6 +28,7 @@ class ConnectionState:
         "greeting",
         "heard",
         "heartbeat",
+        "host",
         "identity",
         "number",
         "opened",
@@ -45,6 +46,8 @@ class ConnectionState:
     def __init__(self, number: int, peer: str, now: float) -> None:
         self.number = number
         self.peer = peer
+        # The host that it shares with us; empty for clients elsewhere.
+        self.host = ""
         self.phase = Phase.HELLO
         self.reader = FrameReader()
         self.identity = b""

@@ -36,6 +36,7 @@ class Greeter:
     product: str
     heartbeat: float
     message_bytes_max: int
+    block_bytes_max: int
     draining: bool = field(default=False)
 
     def greet(self, state: ConnectionState, frame: Frame) -> Greeted:
@@ -77,7 +78,8 @@ class Greeter:
         gone = self._take_client_id(state, greeting.get("client_id"))
         fields: dict[str, Any] = {
             "connection": state.identity, "token": self.login.token(state.identity, user),
-            "heartbeat": state.heartbeat, "max_message_bytes": self.message_bytes_max, "server": self.product,
+            "heartbeat": state.heartbeat, "max_message_bytes": self.message_bytes_max,
+            "max_block_bytes": self.block_bytes_max, "server": self.product,
             "login": user is not None, "resumed": former is not None,
         }  # fmt: skip
         if final is not None:

@@ -54,6 +54,7 @@ from tocsin.model.errors import (
 )  # fmt: skip
 from tocsin.model.identity import DestinationId
 from tocsin.model.limits import (
+    BLOCK_BYTES_MAX,
     CONNECTIONS_MAX,
     CONSUMERS_PER_SESSION_MAX,
     HEARTBEAT_SECONDS,
@@ -79,9 +80,12 @@ from tocsin.wire.frames import (
 class Settings:
     product: str = "tocsin"
     message_bytes_max: int = MESSAGE_BYTES_DEFAULT
+    block_bytes_max: int = BLOCK_BYTES_MAX
     heartbeat: float = HEARTBEAT_SECONDS
     grace: float = SESSION_GRACE_SECONDS
     login: float = LOGIN_SECONDS_MAX
+    host: str = ""
+    """Which host this is: clients on it may read the files of message managers that are on it, too."""
     clustered: bool = False
     """There are other client managers: what must be unique is agreed on with the groups."""
 
@@ -93,8 +97,9 @@ class ClientManager:
         self._registry = self._desk.registry
         self._awaited = self._desk.awaited
         self._greeter = Greeter(
-            login, identities, self._registry, settings.product, settings.heartbeat, settings.message_bytes_max
-        )
+            login, identities, self._registry, settings.product, settings.heartbeat, settings.message_bytes_max,
+            settings.block_bytes_max,
+        )  # fmt: skip
         self._claiming = Claiming(self._desk, self._end)
         self.answered: Callable[[Reply, float], None] = Answers(self._desk, self._claiming.answered).take
         """Takes an answer of a message manager."""
@@ -119,8 +124,10 @@ class ClientManager:
 
     # ---- events of the transport
 
-    def connected(self, connection: int, peer: str, now: float) -> None:
-        self._registry.connections[connection] = ConnectionState(connection, peer, now)
+    def connected(self, connection: int, peer: str, now: float, near: bool = False) -> None:
+        """`near`: the client is on this host."""
+        state = self._registry.connections[connection] = ConnectionState(connection, peer, now)
+        state.host = self._settings.host if near else ""
         if len(self._registry.connections) > CONNECTIONS_MAX:
             error = ResourceExhausted(f"The server has {CONNECTIONS_MAX} connections, which is the most.")
             self._end(self._registry.connections[connection], 0, error)

@@ -114,7 +114,7 @@ FIELDS: dict[str, type] = {
     "destination": str, "retained": bool, "max_age_ms": int, "max_bytes": int, "redelivery_limit": int,
     "backoff_ms": int, "min_copies": int, "prefix": str, "after": str, "limit": int, "time_ms": int,
     "subscription": str, "durable": bool, "start": int, "end": int, "parts": int, "name": str, "offset": int,
-    "seconds": int,
+    "seconds": int, "identity": str,
 }  # fmt: skip
 _DRAIN_FIELDS: dict[str, type] = {
     "drain": str, "after": int, "upto": int, "messages": int, "bytes": int, "seconds": int,
@@ -167,6 +167,9 @@ def administer(request: int, connection: ConnectionState, operation: str, fields
         name = address(known).name
         if not (operation == "destination.delete" and name.startswith(TEMPORARY_PREFIX)):
             authorize(connection.principal, action, name)
+    if operation == "offset.files":
+        # What the client says of itself does not count: paths are told to its end of the connection.
+        known["host"] = connection.host
     known["client_id"] = connection.client_id
     known["connection"] = connection.identity
     return Administer(request, operation, known)

@@ -181,6 +181,7 @@ class Router:
             consumer = session.consumers.get(number)
             if consumer is not None and consumer.opened.request == reply.request:
                 consumer.ready = isinstance(reply, Answer)
+                consumer.identity = reply.fields.get("identity") if isinstance(reply, Answer) else None
                 if not consumer.ready:
                     del session.consumers[number]
                 elif consumer.paused:

@@ -37,7 +37,12 @@ def _open(fields: Fields) -> Fields:
 
 def _commit(fields: Fields) -> Fields:
     stages = [{**_named(entry), "messages": _whole(entry, "messages", 0)} for entry in _entries(fields)]
-    return {"app": _app(fields), "epoch": _whole(fields, "epoch", None), "stages": stages}
+    known = {"app": _app(fields), "epoch": _whole(fields, "epoch", None), "stages": stages}
+    return known if fields.get("run") is None else {**known, "run": _whole(fields, "run", None)}
+
+
+def _claim(fields: Fields) -> Fields:
+    return {"app": _app(fields), "destination": _destination(fields)}
 
 
 def _drop(fields: Fields) -> Fields:
@@ -51,6 +56,7 @@ def _last(fields: Fields) -> Fields:
 
 STAGE_REQUESTS: dict[str, Callable[[Fields], Fields]] = {
     "stage.open": _open,
+    "stage.claim": _claim,
     "stage.commit": _commit,
     "stage.drop": _drop,
     "stage.last": _last,

@@ -23,7 +23,7 @@ from tocsin.cluster.commands import (
     SettleMessages,
 )
 from tocsin.model.ranges import Range, RangeSet
-from tocsin.model.reading import go_on_at
+from tocsin.model.reading import go_on_at, of_destination
 from tocsin.wire.frames import Outcome, Settle
 
 NextRequest = Callable[[], int]
@@ -64,14 +64,16 @@ class TrackedProducer:
 
 class TrackedConsumer:
     __slots__ = (
-        "_base", "_delivered", "_granted", "_outstanding", "_position", "_unconfirmed", "group", "opened", "paused",
-        "ready", "reopening",
+        "_base", "_delivered", "_granted", "_outstanding", "_position", "_unconfirmed", "group", "identity", "opened",
+        "paused", "ready", "reopening",
     )  # fmt: skip
 
     def __init__(self, group: int, opened: OpenConsumer) -> None:
         self.group = group
         self.opened = opened
         self.ready = False
+        # Of the destination that it began to read at an offset.
+        self.identity: str | None = None
         # Number of the request that opens it on a new link; what is delivered before its answer comes again.
         self.reopening = 0
         self.paused = False
@@ -145,6 +147,7 @@ class TrackedConsumer:
         if opened.start is not None and self._position is not None:
             opened.start = go_on_at(opened.start, self._position)
         if not self.settles:
+            opened.start = of_destination(opened.start, self.identity)
             return [opened]
         opened.held = self.held()
         self._keep_last_words()

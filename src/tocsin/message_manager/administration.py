@@ -10,7 +10,7 @@ from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.drain_requests import DRAIN_OPERATIONS, DrainRequests, show_drains
 from tocsin.message_manager.holding import describe_holds, release_hold, set_hold
 from tocsin.message_manager.ledger import DropStream, Ledger
-from tocsin.message_manager.offsets import cut, files_of, offset_range
+from tocsin.message_manager.offsets import check_identity, cut, files_of, offset_range
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.request_fields import number as _number
 from tocsin.message_manager.request_fields import text as _text
@@ -104,7 +104,9 @@ class Administration:
         return handler(fields)
 
     def _state(self, fields: Fields) -> DestinationState:
-        return self._directory.find(_address(fields))
+        state = self._directory.find(_address(fields))
+        check_identity(state, fields.get("identity"))
+        return state
 
     def _create(self, fields: Fields) -> Result:
         address = _address(fields)
@@ -231,7 +233,9 @@ class Administration:
     def _offset_files(self, fields: Fields) -> Result:
         state = self._state(fields)
         start, end = _number(fields, "start", 0), _number(fields, "end", state.visible_end)
-        return files_of(state, start, end, self._ledger.stream_files), 0
+        # Elsewhere paths are of no use, and nobody's business.
+        near = bool(self._directory.host) and fields.get("host") == self._directory.host
+        return files_of(state, start, end, self._ledger.stream_files if near else None), 0
 
     def _set_hold(self, fields: Fields) -> Result:
         state, offset, seconds = self._state(fields), _number(fields, "offset", 0), _number(fields, "seconds", 0)

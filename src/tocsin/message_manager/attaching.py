@@ -11,6 +11,7 @@ from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.grouping import leave_groups
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.locks import Lock
+from tocsin.message_manager.offsets import check_identity
 from tocsin.message_manager.readers import check_range
 from tocsin.message_manager.selector import compile_selector
 from tocsin.message_manager.settlement import count_attempt, give_back, put_back
@@ -38,6 +39,7 @@ def attach(
         raise InvalidDestination(
             f"{state.address} is temporary: only the connection that created it may consume from it."
         )
+    check_identity(state, (opened.start or {}).get("identity"))
     selector = compile_selector(opened.selector)
     consumer = Consumer(origin, opened, selector)
     if opened.mode == "browse":

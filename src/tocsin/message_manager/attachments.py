@@ -58,15 +58,16 @@ class Attachments:
             if known.state is not state or known.consumer.mode != command.mode:
                 raise IllegalState(f"Consumer {command.consumer} is open already, for something else.")
             kept = resume(known, origin, command, self._lease, self._ledger)
-            self._ledger.reply(origin, Answer(command.request, _held_fields(known, command, kept, [])))
+            fields = _whose(state, command) | _held_fields(known, command, kept, [])
+            self._ledger.reply(origin, Answer(command.request, fields))
             return 0
         attachment = attach(self._directory, state, origin, command, self._ledger)
         self.by_key[command.key] = attachment
         self.opening.pop(command.key, None)
-        fields: dict[str, object] = {}
+        fields = _whose(state, command)
         if command.held is not None:
             kept = claim_held(attachment, command.held, self._lease, self._ledger)
-            fields = _held_fields(attachment, command, kept, self._forfeits.pop(command.key, []))
+            fields |= _held_fields(attachment, command, kept, self._forfeits.pop(command.key, []))
         # The answer comes before the first delivery: the client takes what comes behind it for new. It comes before
         # the first confirmation of a settlement, too: who lost a message must not hear "settled" before it knows.
         lsn = attachment.consumer.opened_lsn = attachment.consumer.settled_lsn = self._ledger.last_lsn()
@@ -171,6 +172,11 @@ def _held_fields(
     if finished:
         fields["finished"] = [list(each) for each in finished]
     return fields
+
+
+def _whose(state: DestinationState, command: OpenConsumer) -> dict[str, object]:
+    """To who begins at an offset: what it has to say when it comes back with one."""
+    return {"identity": state.identity} if command.start is not None or command.mode == "replay" else {}
 
 
 def _listens(attachment: Attachment, origin: str) -> bool:

@@ -85,6 +85,7 @@ class DestinationState:
     __slots__ = (
         "address",
         "born",
+        "cluster",
         "commits",
         "connection",
         "counters",
@@ -129,6 +130,8 @@ class DestinationState:
         self.incarnation = incarnation
         # When it was created, in ms since 1970; 0: by a release that did not note it.
         self.born = 0
+        # Where it was created; empty: by a release that did not note it.
+        self.cluster = ""
         # The state describes all records of this destination up to this LSN.
         self.lsn = 0
         self.log = DestinationLog()
@@ -162,8 +165,11 @@ class DestinationState:
 
     @property
     def identity(self) -> str:
-        """Tells it from others that bore or will bear its name; the same on all members, now and later."""
-        return f"{self.born:x}-{self.id:x}"
+        """Tells it from others that bore or will bear its name, here and in other clusters; the same on all members,
+        now and later. An offset means something only together with it.
+        """
+        known = f"{self.born:x}-{self.id:x}"
+        return f"{known}-{self.cluster}" if self.cluster else known
 
     # ---- what records describe
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from tocsin.message_manager.destination import DestinationState, Options
@@ -21,10 +22,16 @@ SubscriptionKey = tuple[str | None, str]
 
 
 class Directory:
-    __slots__ = ("_by_name", "_names", "by_id", "defaults", "deleted", "durable", "epochs", "lsn", "names", "next_id")
+    __slots__ = (
+        "_by_name", "_names", "by_id", "cluster", "defaults", "deleted", "durable", "epochs", "host", "lsn", "names",
+        "next_id",
+    )  # fmt: skip
 
-    def __init__(self, defaults: Options) -> None:
+    def __init__(self, defaults: Options, cluster: str = "", host: str = "") -> None:
         self.defaults = defaults
+        # Which cluster or lone server this is: a part of the identity of all that is created here.
+        self.cluster = cluster
+        self.host = host
         self.by_id: dict[int, DestinationState] = {}
         self._by_name: dict[str, DestinationState] = {}
         self._names: list[str] = []
@@ -76,14 +83,18 @@ class Directory:
         if state is not None:
             state.incarnation, state.lsn = fields["incarnation"], lsn
 
-    def find_or_create(self, address: Destination, ledger: Ledger, incarnation: int = 0) -> DestinationState:
+    def find_or_create(
+        self, address: Destination, ledger: Ledger, incarnation: int = 0, *, lasting: bool = False
+    ) -> DestinationState:
+        """With `lasting`, a topic that is made here is retained: nobody can have subscribed to it yet."""
         if address.name in self._by_name:
             return self.find(address)
         if address.name.startswith(DEAD_OF) and address.kind is Kind.QUEUE:
             return self.dead_messages(ledger)
         if address.name.startswith("_"):
             raise InvalidDestination(f"There is no {address.kind.word} {address.name!r}; it may have been deleted.")
-        return self.create(address, self.defaults, None, ledger, incarnation)
+        options = replace(self.defaults, retained=True) if lasting and address.kind is Kind.TOPIC else self.defaults
+        return self.create(address, options, None, ledger, incarnation)
 
     def create(
         self, address: Destination, options: Options, connection: bytes | None, ledger: Ledger, incarnation: int = 0
@@ -94,7 +105,8 @@ class Directory:
             )
         fields: dict[str, Any] = {
             "id": self.next_id, "name": address.name, "kind": int(address.kind), "connection": connection,
-            "incarnation": incarnation, "born": ledger.now_ms, **options.fields(),
+            "incarnation": incarnation, "born": ledger.now_ms, "cluster": self.cluster,
+            **options.fields(),
         }  # fmt: skip
         lsn = ledger.append(RecordKind.CREATE, write_map(fields))
         return self.apply_create(fields, lsn)
@@ -106,6 +118,7 @@ class Directory:
         options = Options(**{name: fields.get(name, value) for name, value in Options().fields().items()})
         state = DestinationState(fields["id"], address, options, connection, fields.get("incarnation", 0))
         state.born = fields.get("born", 0)
+        state.cluster = fields.get("cluster", "")
         self.adopt(state)
         state.lsn = self.lsn = lsn
         return state

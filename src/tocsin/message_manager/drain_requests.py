@@ -10,6 +10,7 @@ from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.draining import finish, not_held, release, take
 from tocsin.message_manager.drains import Drain, NotYet, Take
 from tocsin.message_manager.ledger import Ledger
+from tocsin.message_manager.offsets import check_identity
 from tocsin.message_manager.request_fields import NUMBER_MAX, number
 from tocsin.message_manager.taking import Selection
 from tocsin.message_manager.view import QUEUE_VIEW
@@ -131,6 +132,7 @@ class DrainRequests:
 
     def _queue(self, fields: Fields) -> DestinationState:
         state = self._directory.find(parse_destination(str(fields.get("destination"))))
+        check_identity(state, fields.get("identity"))
         if QUEUE_VIEW not in state.views:
             raise InvalidDestination(f"{state.address} is a topic; only queues are drained, topics are replayed.")
         if state.connection is not None:

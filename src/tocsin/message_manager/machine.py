@@ -72,6 +72,9 @@ class Settings:
     """How long what came from a client manager waits for another one, when the first is gone."""
     most_copies: int = 1
     """How many copies the group makes when all its members are there: more can't be asked for."""
+    cluster: str = ""
+    host: str = ""
+    """Where this is. A lone server is a cluster by its journal's name; who is on the host may be told of files."""
 
 
 class MessageManager:
@@ -80,7 +83,7 @@ class MessageManager:
     def __init__(self, journal: Records, settings: Settings) -> None:
         self.settings = settings
         self.ledger = Ledger(journal, settings.cache_bytes)
-        self.directory = Directory(settings.defaults)
+        self.directory = Directory(settings.defaults, settings.cluster, settings.host)
         self._administration = Administration(self.directory, self.ledger, self._empty_inbox, settings.most_copies)
         self.attachments = Attachments(self.directory, self.ledger, settings.lease)
         self.sessions = Sessions()

@@ -7,8 +7,17 @@ from typing import Any
 
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.ledger import StreamFiles
-from tocsin.model.errors import ProtocolError
+from tocsin.model.errors import DataLost, ProtocolError
 from tocsin.model.limits import CUTS_MAX
+
+
+def check_identity(state: DestinationState, wanted: object) -> None:
+    """Offsets that somebody has of one destination mean other messages in any other, also of the same name."""
+    if wanted is not None and wanted != state.identity:
+        raise DataLost(
+            f"{state.address} is not the one that these offsets are of: it was deleted and made again, or this server "
+            "belongs to another cluster. Begin anew, and name servers of one cluster only in a URL."
+        )
 
 
 def offset_range(state: DestinationState) -> dict[str, Any]:
@@ -26,11 +35,12 @@ def files_of(state: DestinationState, start: int, end: int, files: StreamFiles |
     """
     end = min(end, state.stream_end, state.visible_end)
     if files is None or not state.options.retained or not state.log.first_offset <= start < end:
-        return {"files": [], "more": False}
+        return {"files": [], "more": False, "identity": state.identity}
     parts = files.parts(state.id, start, end)
     return {
         "journal": files.journal_id,
         "stream": state.id,
+        "identity": state.identity,
         "files": [
             {
                 "path": part.path,

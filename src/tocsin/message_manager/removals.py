@@ -14,7 +14,7 @@ from tocsin.message_manager.filtering import BlockColumns
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.records import RangesRecord, RecordKind, write_move
 from tocsin.message_manager.settlement import give_back
-from tocsin.message_manager.storing import append_time, store_moved
+from tocsin.message_manager.storing import append_time, check_heard, store_moved
 from tocsin.model.batch import Block
 from tocsin.model.dead_notes import ATTEMPTS, NOTES, ORIGIN, REASON, SUBSCRIPTION
 from tocsin.model.destination import Destination, parse_destination
@@ -81,12 +81,13 @@ def _send_back(
     state: DestinationState, removal: Removal, block: Block, part: Range, first: int, origin: str | None,
     find: FindDestination, ledger: Ledger,
 ) -> None:  # fmt: skip
-    """Back to where messages came from; they stay dead when that is gone."""
+    """Back to where messages came from; they stay dead when that is gone, or nobody would hear them."""
     low, high = part
     try:
         if origin is None:
             raise InvalidDestination("A message in the dead message queue does not say where it came from.")
         target = find(parse_destination(origin))
+        check_heard(target)
         data = readdress(block, low, high, target.address, add={}, remove=NOTES)
         _write(state, removal, (first + low, first + high), target, data, ledger)
     except TocsinError:

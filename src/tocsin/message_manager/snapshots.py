@@ -52,6 +52,7 @@ def destination_section(state: DestinationState, lsn: int) -> Section:
     fields: dict[str, Any] = {
         "id": state.id, "name": state.address.name, "kind": int(state.address.kind),
         "connection": state.connection, "incarnation": state.incarnation, "born": state.born,
+        "cluster": state.cluster,
         "holds": state.holds.fields(), "options": state.options.fields(), "next_view": state.next_view,
         "rows": rows, "views": [_view_fields(state, view) for view in state.views.values() if view.durable],
         "producers": _producer_fields(state), "delayed": _delayed_bytes(state), "left_out": _left_out(state),
@@ -181,6 +182,7 @@ def load_destination(directory: Directory, section: Section, now: float) -> Dest
     state.lsn = section.lsn
     # A snapshot of a former release has neither.
     state.born = fields.get("born", 0)
+    state.cluster = fields.get("cluster", "")
     state.holds.load(fields.get("holds", []))
     state.next_view = fields["next_view"]
     _load_rows(state, fields["rows"])

@@ -1,13 +1,18 @@
 """Requests about stages. Answers wait until what they tell is durable.
 
     stage.open    {destination, stage, seconds}                            -> {}
-    stage.commit  {app, epoch, stages: [{destination, stage, messages}]}   -> {committed, epoch}
+    stage.claim   {destination, app}                                       -> {run}
+    stage.commit  {app, epoch, stages: [{destination, stage, messages}], run?}  -> {committed, epoch}
     stage.check   as commit: refused when that would be                    -> {}
     stage.drop    {stages: [{destination, stage}]}                         -> {dropped}
     stage.last    {app}                                                    -> {epoch}
 
 A commit is one record, whatever it commits: it names stages, and not their batches. An epoch that is not above the last
 one of its application was committed before, maybe with other stages: then those that are named now are dropped.
+
+Who claims an application becomes its newest run. From then on only commits that name this run are taken: a run that is
+still alive and knows nothing of the newer one can't add to what that one found. The number of the run is kept as the
+last epoch of another name.
 """
 
 from __future__ import annotations
@@ -20,9 +25,9 @@ from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.stages import STAGE_ID_BYTES, Stage
-from tocsin.message_manager.storing import append_time, lack_of_room, reserve_ahead
+from tocsin.message_manager.storing import append_time, check_heard, lack_of_room, reserve_ahead
 from tocsin.model.destination import parse_destination
-from tocsin.model.errors import IllegalState, JournalDamaged, ResourceExhausted, StorageFull
+from tocsin.model.errors import Fenced, IllegalState, InvalidDestination, JournalDamaged, ResourceExhausted, StorageFull
 from tocsin.model.limits import EPOCHS_MAX, STAGES_PER_DESTINATION_MAX
 
 Fields = dict[str, Any]
@@ -40,6 +45,7 @@ class StageService:
         self._lsn = 0
         self._operations: dict[str, Callable[[Fields], Fields]] = {
             "stage.open": self._open,
+            "stage.claim": self._claim,
             "stage.commit": self._commit,
             "stage.check": self._check,
             "stage.drop": self._drop,
@@ -55,10 +61,11 @@ class StageService:
 
     def _open(self, fields: Fields) -> Fields:
         address = parse_destination(fields["destination"])
-        state = self._directory.find_or_create(address, self._ledger, fields.get("incarnation") or 0)
+        state = self._directory.find_or_create(address, self._ledger, fields.get("incarnation") or 0, lasting=True)
         identity = fields["stage"]
         if identity in state.stages.open:
             return {}
+        check_heard(state)
         if self._ledger.journal.full:
             raise StorageFull(f"The server's disk is full, so {address} takes no messages; free disk space.")
         if len(state.stages.open) >= STAGES_PER_DESTINATION_MAX:
@@ -73,15 +80,41 @@ class StageService:
         self._changed(state)
         return {}
 
+    def _claim(self, fields: Fields) -> Fields:
+        if self._state(fields) is None:
+            raise InvalidDestination(f"There is no {fields['destination']} that an application could write to.")
+        name = _run_of(fields["app"])
+        self._check_room(name)
+        # Also higher than one that was forgotten after its time, and may still be alive.
+        run = max(self._directory.epochs.last(name) + 1, self._ledger.now_ms)
+        record: Fields = {"app": name, "epoch": run, "time": self._ledger.now_ms, "parts": []}
+        self._lsn = self._ledger.append(RecordKind.COMMIT, write_map(record))
+        self._directory.epochs.apply(name, run, record["time"])
+        return {"run": run}
+
+    def _check_run(self, fields: Fields) -> None:
+        app, newest = fields["app"], self._directory.epochs.last(_run_of(fields["app"]))
+        if newest not in (-1, fields.get("run")):
+            raise Fenced(
+                f"Another run of {app!r} has taken over since this one began, and goes on from what was committed. "
+                "Nothing of this commit was done; let this run end."
+            )
+
+    def _check_room(self, app: str) -> None:
+        if not self._directory.epochs.takes(app, self._ledger.now_ms):
+            raise ResourceExhausted(f"{EPOCHS_MAX} applications have committed stages lately, which is the most.")
+
     def _last(self, fields: Fields) -> Fields:
         return {"epoch": self._directory.epochs.last(fields["app"])}
 
     def _check(self, fields: Fields) -> Fields:
+        self._check_run(fields)
         if fields["epoch"] > self._directory.epochs.last(fields["app"]):
             self._plan(fields)
         return {}
 
     def _commit(self, fields: Fields) -> Fields:
+        self._check_run(fields)
         app, epoch = fields["app"], fields["epoch"]
         last = self._directory.epochs.last(app)
         if epoch <= last:
@@ -107,8 +140,7 @@ class StageService:
 
     def _plan(self, fields: Fields) -> list[tuple[DestinationState, list[bytes]]]:
         """Destinations in the order given, each with its stages in the order given; refused when one is amiss."""
-        if not self._directory.epochs.takes(fields["app"], self._ledger.now_ms):
-            raise ResourceExhausted(f"{EPOCHS_MAX} applications have committed stages lately, which is the most.")
+        self._check_room(fields["app"])
         plan: dict[int, tuple[DestinationState, list[bytes]]] = {}
         named: set[bytes] = set()
         for entry in fields["stages"]:
@@ -132,6 +164,7 @@ class StageService:
                 )
             plan.setdefault(state.id, (state, []))[1].append(identity)
         for state, _ in plan.values():
+            check_heard(state)
             if (error := lack_of_room(state, self._ledger)) is not None:
                 raise error
         return list(plan.values())
@@ -153,6 +186,11 @@ class StageService:
         for state, stages in found.values():
             self._lsn = drop_stages(state, stages, self._ledger)
         return {"dropped": sum(len(stages) for _, stages in found.values())}
+
+
+def _run_of(app: str) -> str:
+    """The name under which the number of an application's newest run is kept."""
+    return f"\0run of {app}"
 
 
 def expire_stages(state: DestinationState, ledger: Ledger) -> None:

@@ -47,7 +47,8 @@ def describe_destination(state: DestinationState) -> dict[str, Any]:
     volatile = _volatile_spans(state)
     return {
         "id": state.id, "address": str(state.address), "connection": state.connection,
-        "incarnation": state.incarnation, "born": state.born, "options": state.options.fields(),
+        "incarnation": state.incarnation, "born": state.born, "cluster": state.cluster,
+        "options": state.options.fields(),
         "next_offset": state.log.next_offset, "holds": state.holds.fields(),
         "rows": _rows(state),
         "views": [_view(state, view, volatile) for _, view in sorted(state.views.items()) if view.durable],

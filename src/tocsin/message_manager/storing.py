@@ -20,7 +20,15 @@ from tocsin.message_manager.records import (
 )
 from tocsin.message_manager.view import View
 from tocsin.model.batch import Block, DeliveryMode
-from tocsin.model.errors import IllegalState, ProducerExpired, StorageDegraded, StorageFull, TocsinError
+from tocsin.model.destination import Kind
+from tocsin.model.errors import (
+    IllegalState,
+    InvalidDestination,
+    ProducerExpired,
+    StorageDegraded,
+    StorageFull,
+    TocsinError,
+)
 from tocsin.model.identity import NO_ID
 from tocsin.model.limits import DELIVERY_RESERVE_MESSAGES
 from tocsin.model.ranges import Range, RangeSet
@@ -94,6 +102,15 @@ def lack_of_room(state: DestinationState, ledger: Ledger) -> TocsinError | None:
             f"{ledger.possible_copies} can be made while other members of its group are away; send again later."
         )
     return None
+
+
+def check_heard(state: DestinationState) -> None:
+    """A producer may speak to nobody. Who stages messages, or sends dead ones back, wants them to be had."""
+    if state.address.kind is Kind.TOPIC and not state.options.retained and not state.views:
+        raise InvalidDestination(
+            f"{state.address} keeps no messages and has no subscription, so these would be published to nobody. "
+            "Delete it and create it as a retained topic, or subscribe to it first."
+        )
 
 
 def _is_staged(state: DestinationState, block: Block) -> bool:

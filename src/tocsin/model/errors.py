@@ -20,6 +20,7 @@ TocsinError
 │   ├── StorageFull               the disk is full: publishing is refused, consuming goes on
 │   └── StorageDegraded           fewer copies can be made than the destination wants: publish again later
 ├── DataLost                      messages that a reader asked for are gone: retention has removed them
+├── Fenced                        a newer run of the same application has taken over
 ├── ProducerExpired               the producer was silent for so long that it needs a new id
 ├── TransactionInProgress
 ├── TransactionRolledBack
@@ -122,6 +123,10 @@ class StorageDegraded(ResourceExhausted):
 
 class DataLost(TocsinError):
     code = 32
+
+
+class Fenced(TocsinError):
+    code = 45
 
 
 class ProducerExpired(TocsinError):

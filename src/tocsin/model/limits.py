@@ -168,6 +168,8 @@ SPARK_HOLD_REFRESH_SECONDS = 600.0
 SPARK_DRAIN_SECONDS = 24 * 3600.0
 SPARK_WARMING_SECONDS_MAX = 600.0
 """So long a run that makes the cache of Spark's classes may take."""
+SPARK_CLASS_CACHES_MAX = 3
+"""Caches of Spark's classes that are kept, one for each pair of Java and Spark; each has more than 100 MB."""
 SPARK_DRAIN_TAKES_MAX = 64
 """Takes of one queue in one trigger; what is left comes with the next."""
 

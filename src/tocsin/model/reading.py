@@ -5,6 +5,7 @@ end           where it ends; without it a replay has no end, and is none of thes
 columns       names of the columns that it wants (tocsin.model.projection); all when absent
 skip_removed  true: what retention has removed is passed over; otherwise it is an error
 drain, take   the range is read for a drain of a queue
+identity      of the destination that the offsets are of: any other one of its name is refused
 """
 
 from __future__ import annotations
@@ -57,3 +58,10 @@ def go_on_at(start: Mapping[str, Any] | None, offset: int) -> dict[str, Any]:
     """The same start for one who has everything before an offset."""
     kept = {name: value for name, value in (start or {}).items() if name not in _OTHER_STARTS}
     return kept | {"offset": offset}
+
+
+def of_destination(start: Mapping[str, Any] | None, identity: str | None) -> dict[str, Any] | None:
+    """The same start for one who means just this destination; None stays what it is where nobody knows which."""
+    if identity is None or start is None:
+        return None if start is None else dict(start)
+    return {**start, "identity": identity}

@@ -59,8 +59,8 @@ class Broker:
 
     # ---- events
 
-    def connected(self, connection: int, peer: str) -> None:
-        self.clients.connected(connection, peer, self._clock.now())
+    def connected(self, connection: int, peer: str, near: bool = False) -> None:
+        self.clients.connected(connection, peer, self._clock.now(), near)
 
     def received(self, connection: int, data: bytes) -> int:
         return self.clients.received(connection, data, self._clock.now())

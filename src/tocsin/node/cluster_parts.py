@@ -23,6 +23,7 @@ from tocsin.node.identity_files import next_boot
 from tocsin.node.node_config import NodeConfig
 from tocsin.node.voter_host import VoterHost
 from tocsin.runtime.disk import Disk, SystemRandom
+from tocsin.runtime.local import host_identity
 from tocsin.runtime.ports import Clock
 from tocsin.wire.scram import Credentials
 
@@ -100,7 +101,15 @@ def _open_member(config: NodeConfig, group: Group, boot: int, clock: Clock) -> G
         clock,
         SystemRandom(),
         random.SystemRandom().random,
-        ManagerSettings(server.lease_s, server.cache_bytes, defaults, server.session_grace_s, group.copies),
+        ManagerSettings(
+            server.lease_s,
+            server.cache_bytes,
+            defaults,
+            server.session_grace_s,
+            group.copies,
+            config.cluster.cluster_id,
+            host_identity(),
+        ),
         server.segment_bytes,
         client_managers=tuple(node.number for node in config.cluster.client_managers),
     )
@@ -115,6 +124,8 @@ def _open_clients(config: NodeConfig, boot: int, find_user: Finder) -> ClusterCl
     server, cluster = config.server, config.cluster
     settings = ClientSettings(
         message_bytes_max=server.max_message_bytes,
+        block_bytes_max=server.max_block_bytes,
+        host=host_identity(),
         heartbeat=server.heartbeat_s,
         grace=server.session_grace_s,
         login=server.login_s,

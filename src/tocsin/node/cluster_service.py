@@ -236,9 +236,9 @@ class ClusterService:
 
     # ---- events
 
-    def connected(self, connection: int, peer: str) -> None:
+    def connected(self, connection: int, peer: str, near: bool) -> None:
         assert self._parts.clients is not None
-        self._parts.clients.clients.connected(connection, peer, self._clock.now())
+        self._parts.clients.clients.connected(connection, peer, self._clock.now(), near)
         self._schedule()
 
     def received(self, connection: int, data: bytes) -> int:

@@ -75,6 +75,13 @@ class ServerConfig:
         """Whether only this machine can reach the server."""
         return _is_loopback(self.host)
 
+    @property
+    def max_block_bytes(self) -> int:
+        """The largest block of messages that clients may make: with what is written around it, it is a record of the
+        journal, and no record is larger than half a segment.
+        """
+        return min(limits.BLOCK_BYTES_MAX, self.segment_bytes // 2 - limits.BLOCK_OVERHEAD_BYTES // 2)
+
 
 SETTING_CHECKS: Mapping[str, Check] = {
     "node": name,

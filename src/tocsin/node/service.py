@@ -22,6 +22,7 @@ from tocsin.node.identity_files import next_boot, node_secret
 from tocsin.node.storage import Storage
 from tocsin.node.threads import ThreadWorkers
 from tocsin.runtime.disk import Disk, SystemClock, SystemRandom, lock_directory
+from tocsin.runtime.local import host_identity
 from tocsin.runtime.spinning import Spinning
 from tocsin.runtime.tcp import TcpServer
 
@@ -67,7 +68,7 @@ class Service:
         files = Disk(config.data_dir)
         self._storage = Storage(files, random, config.segment_bytes, sync_every_commit=config.sync == "always")
         defaults = Options(redelivery_limit=config.redelivery_limit, backoff_ms=config.redelivery_backoff_ms)
-        settings = ManagerSettings(config.lease_s, config.cache_bytes, defaults)
+        settings = ManagerSettings(config.lease_s, config.cache_bytes, defaults, host=host_identity())
         manager = self._storage.open(settings, self._clock.now(), self._clock.wall())
         for note in self._storage.recovered.notes:
             log.warning("%s", note)
@@ -77,6 +78,8 @@ class Service:
         login = Login(node_secret(files, random), random.bytes, self._access.finder)
         clients = ClientSettings(
             message_bytes_max=config.max_message_bytes,
+            block_bytes_max=config.max_block_bytes,
+            host=settings.host,
             heartbeat=config.heartbeat_s,
             grace=config.session_grace_s,
             login=config.login_s,
@@ -157,8 +160,8 @@ class Service:
 
     # ---- events of the transport
 
-    def connected(self, connection: int, peer: str) -> None:
-        self.broker.connected(connection, peer)
+    def connected(self, connection: int, peer: str, near: bool) -> None:
+        self.broker.connected(connection, peer, near)
         self._schedule()
 
     def received(self, connection: int, data: bytes) -> int:

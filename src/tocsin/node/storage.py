@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tocsin.journal.jobs import Written
 from tocsin.journal.journal import Journal
@@ -55,7 +56,7 @@ class Storage:
     def open(self, settings: Settings, now: float, wall: float) -> MessageManager:
         """Reads snapshot and records; the manager that comes out continues where the server stopped."""
         journal = self.recovered.journal
-        manager = MessageManager(journal, settings)
+        manager = MessageManager(journal, replace(settings, cluster=self.recovered.identity.journal_id.hex()))
         manager.ledger.clock(now, wall)
         recovery = Recovery(manager.directory, now)
         if self.recovered.snapshot is not None:

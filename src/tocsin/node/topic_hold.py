@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 from tocsin.cluster.commands import Administer, CloseProducer, CloseSession, Command, Publish
 from tocsin.message_manager.directory import Directory
-from tocsin.model.destination import Kind
+from tocsin.model.destination import Kind, parse_destination
 from tocsin.model.limits import LINK_BYTES_WAITING_MAX, LINK_MESSAGES_WAITING_MAX, TOPIC_HOLD_SECONDS
+
+_STAGING = frozenset({"stage.open", "stage.check", "stage.commit"})
+"""All of them ask who hears a topic."""
+
+
+def _is_about_a_queue(fields: dict[str, Any]) -> bool:
+    """Whether a stage is opened for one; a commit may be about many destinations."""
+    return "destination" in fields and parse_destination(fields["destination"]).kind is Kind.QUEUE
 
 
 class TopicHold:
@@ -42,7 +51,7 @@ class TopicHold:
             self._sessions.add(command.session)
             self._bytes += len(command.block.data)
         elif isinstance(command, Administer):
-            if command.operation != "stage.commit":
+            if command.operation not in _STAGING or _is_about_a_queue(command.fields):
                 return False
         elif not isinstance(command, CloseProducer | CloseSession) or command.session not in self._sessions:
             return False

@@ -13,10 +13,13 @@ from __future__ import annotations
 import errno
 import socket
 import sys
+import uuid
 from ipaddress import ip_address
+from pathlib import Path
 
 _SYSTEM_HAS_NAMES = sys.platform == "linux"
 _LOCALHOST = ("127.0.0.1", "::1")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PORT_MIN = 1024
 """Lower ports are for the privileged alone, and names are not."""
 _SEND_BYTES = 4 * 1024 * 1024
@@ -61,6 +64,28 @@ def dial(host: str, port: int) -> socket.socket | None:
 
 def is_local(line: socket.socket) -> bool:
     return line.family == socket.AF_UNIX
+
+
+def on_this_host(line: socket.socket | None) -> bool:
+    """Whether the other end of a connection is here: one's own address, or one that leads back."""
+    if line is None:
+        return False
+    if is_local(line):
+        return True
+    try:
+        peer, own = line.getpeername()[0], line.getsockname()[0]
+        return bool(peer == own or ip_address(peer).is_loopback)
+    except (OSError, ValueError):
+        return False
+
+
+def host_identity() -> str:
+    """A text that all processes of this host have, and none of another."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        # No Linux: by its network adapter and its name.
+        return f"{uuid.getnode():x} {socket.gethostname()}"
 
 
 def widen(line: socket.socket) -> None:

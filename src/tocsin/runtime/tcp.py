@@ -13,7 +13,7 @@ from typing import Protocol, cast
 from tocsin.model.errors import ConfigError, PortInUse
 from tocsin.model.limits import LISTEN_BACKLOG, OUTBOUND_BYTES_MAX
 from tocsin.model.values import Bytes
-from tocsin.runtime.local import is_local, listener_at, widen
+from tocsin.runtime.local import is_local, listener_at, on_this_host, widen
 
 _PARTS_AT_ONCE_MAX = 16
 """More than that is a lot of bytes, for which the loop's own way is as good."""
@@ -28,7 +28,8 @@ _READS_AT_ONCE_MAX = 16
 class StreamEvents(Protocol):
     """Who is told about connections. `connection` is a number that is never used twice."""
 
-    def connected(self, connection: int, peer: str) -> None: ...
+    def connected(self, connection: int, peer: str, near: bool) -> None:
+        """`near`: the other end is on this host."""
 
     def received(self, connection: int, data: bytes) -> int:
         """Returns how many bytes complete what has begun: a chunk that ends with them saves a copy."""
@@ -58,7 +59,7 @@ class _Connection(asyncio.Protocol):
             if transport.get_extra_info("sslcontext") is None:
                 self._descriptor = raw.fileno()
         self._number = self._registry.add(self)
-        self._events.connected(self._number, _peer_of(transport, raw))
+        self._events.connected(self._number, _peer_of(transport, raw), on_this_host(raw))
 
     def apply_pause(self, paused: bool) -> None:
         transport = self.transport

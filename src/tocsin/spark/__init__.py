@@ -17,7 +17,7 @@ worker             the process that tasks run in
 away               what a query says when nobody answers
 arrow_blocks       blocks of messages as record batches; arrow_columns, arrow_properties
 sink               frame.write; stream_sink is frame.writeStream; sink_options, sink_schema: what they are told
-sink_task          what a task of a write does
+sink_task          what a task of a write does; targets: what it writes to
 columns_from_arrow record batches as columns of blocks; frame_rows, row_checks, block_columns, property_columns
 java               the Java to run on; class_cache and warming let it start fast
 decode             values as columns; avro, protobuf, row_decoding are its parts, bad_rows what does not fit

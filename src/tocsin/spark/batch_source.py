@@ -72,7 +72,7 @@ class BatchReader(DataSourceReader):
             start = start_offset(connection, where, known, self._options)
             end = end_offset(connection, where, known, self._options)
         start, end = self._pushed.bound(start, max(start, end))
-        return Slice(str(where), start, end)
+        return Slice(str(where), start, end, identity=known.identity)
 
 
 class PushdownReader(BatchReader):
@@ -89,7 +89,8 @@ def batch_reader(options: SourceOptions, schema: StructType) -> BatchReader:
 
 def server_cuts(connection: Connection) -> Any:
     def cuts(found: Slice, parts: int) -> list[int]:
-        return list(connection.offset_cuts(found.destination, found.start, found.end, parts))
+        wanted = found.destination, found.start, found.end, parts
+        return list(connection.offset_cuts(*wanted, identity=found.identity))
 
     return cuts
 

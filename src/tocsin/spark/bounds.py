@@ -18,6 +18,7 @@ def start_offset(connection: Connection, where: Destination, known: Offsets, opt
     time = starting.time_of(where.name)
     if time is not None:
         return _offset_at(connection, where, known, time, options.strategy)
+    _check_identity(starting, where, known)
     offset = _by_word_or_number(starting, where, known, known.first)
     if offset < known.first:
         if options.fail_on_data_loss:
@@ -32,11 +33,22 @@ def end_offset(connection: Connection, where: Destination, known: Offsets, optio
     """One past the last offset that a batch reads."""
     time = options.ending.time_of(where.name)
     if time is not None:
-        return connection.offset_at(where, _moment(time))
+        return connection.offset_at(where, _moment(time), identity=known.identity)
+    _check_identity(options.ending, where, known)
     offset = _by_word_or_number(options.ending, where, known, known.end)
     if offset > known.end:
         raise ConfigError(f"endingOffsets has {offset} for {where}, which ends at {known.end}.")
     return offset
+
+
+def _check_identity(asked: Where, where: Destination, known: Offsets) -> None:
+    """Whether or not data loss is an error: to read other messages than those that were meant always is."""
+    wanted = asked.identity_of(where.name)
+    if wanted is not None and wanted != known.identity:
+        raise DataLost(
+            f"{where} is not the one that the given offsets are of: it was deleted and made again, or the server that "
+            "was asked belongs to another cluster than the one before. Name servers of one cluster only in a URL."
+        )
 
 
 def _by_word_or_number(asked: Where, where: Destination, known: Offsets, default: int) -> int:
@@ -50,7 +62,7 @@ def _by_word_or_number(asked: Where, where: Destination, known: Offsets, default
 
 
 def _offset_at(connection: Connection, where: Destination, known: Offsets, time: int, strategy: str) -> int:
-    offset = connection.offset_at(where, _moment(time))
+    offset = connection.offset_at(where, _moment(time), identity=known.identity)
     if offset >= known.end and strategy == "error":
         raise ConfigError(
             f"{where} has no message from {_moment(time).isoformat()} on; set startingOffsetsByTimestampStrategy to "
@@ -75,8 +87,8 @@ def aged_out(where: Destination | str, offset: int, first: int) -> DataLost:
 
 def made_again(name: str) -> DataLost:
     return DataLost(
-        f"{name!r} was deleted and made again since this query read it last: what it had not read is gone. {_GO_ON}, "
-        "or begin a new query with another checkpointLocation."
+        f"{name!r} was deleted and made again since this query read it last, or the server belongs to another cluster: "
+        f"what it had not read is gone. {_GO_ON}, or begin a new query with another checkpointLocation."
     )
 
 

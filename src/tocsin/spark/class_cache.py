@@ -2,7 +2,8 @@
 
 Java makes it itself at the end of a run: from version 25 on as an AOT cache, before as an archive of classes (AppCDS).
 That run is one of ours, in the background and at low priority, after the first session of a machine has ended. A cache
-is bound to the exact Java and Spark it was made with, so its name is a hash of both.
+is bound to the exact Java and Spark it was made with, so its name is a hash of both. Those of environments that are not
+used any more go when a new one is made: each has more than a hundred megabytes.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from tocsin.model.limits import SPARK_WARMING_SECONDS_MAX
+from tocsin.model.limits import SPARK_CLASS_CACHES_MAX, SPARK_WARMING_SECONDS_MAX
 from tocsin.spark.java import Java, cache_directory
 
 NO_WARMING = "TOCSIN_SPARK_WARM"
@@ -23,6 +25,7 @@ NO_WARMING = "TOCSIN_SPARK_WARM"
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For runs of seconds: less compiling, no threads for collecting garbage."""
 _AOT_SINCE = 25
+_SUFFIXES = (".aot", ".jsa")
 
 
 def java_options(java: Java, *, quick: bool) -> list[str]:
@@ -31,14 +34,17 @@ def java_options(java: Java, *, quick: bool) -> list[str]:
     cache = cache_file(java)
     if cache.is_file():
         options += _use(java, cache)
+        # So that it is known which ones are in use. Somebody may just have removed it: then Java does without.
+        with suppress(OSError):
+            os.utime(cache)
     return options
 
 
 def cache_file(java: Java) -> Path:
     made_for = (str(java.home), java.version, version("pyspark"), _jars())
     digest = hashlib.sha256("\n".join(made_for).encode()).hexdigest()[:16]
-    suffix = "aot" if java.major >= _AOT_SINCE else "jsa"
-    return cache_directory() / f"spark-{digest}.{suffix}"
+    aot, archive = _SUFFIXES
+    return cache_directory() / f"spark-{digest}{aot if java.major >= _AOT_SINCE else archive}"
 
 
 def _jars() -> str:
@@ -82,6 +88,27 @@ def warm_in_background(java: Java) -> subprocess.Popen[bytes] | None:
 
 def warming_command(cache: Path, *, background: bool) -> list[str]:
     return [sys.executable, "-m", "tocsin.spark.warming", str(cache), *(["--background"] if background else [])]
+
+
+def keep_few(cache: Path) -> None:
+    """After one was made: those that were not used for longest go, and what runs that died have left.
+
+    A Java that is running with one keeps its classes, since the file is mapped; the next one starts without.
+    """
+    old = time.time() - SPARK_WARMING_SECONDS_MAX
+    found = [(_used_at(each), each) for each in cache.parent.glob("spark-*") if each != cache]
+    caches = [each for _, each in sorted(found, reverse=True) if each.suffix in _SUFFIXES]
+    left = [each for used, each in found if each.suffix not in _SUFFIXES and used < old]
+    for each in [*caches[SPARK_CLASS_CACHES_MAX - 1 :], *left]:
+        with suppress(OSError):
+            each.unlink()
+
+
+def _used_at(place: Path) -> float:
+    try:
+        return place.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def claim(cache: Path) -> bool:

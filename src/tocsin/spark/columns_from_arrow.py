@@ -20,7 +20,7 @@ from tocsin.model.batch import BodyKind, Column, ColumnData
 from tocsin.model.dead_notes import ATTEMPTS, OFFSET
 from tocsin.model.destination import Destination, Kind, check_name, parse_destination
 from tocsin.model.errors import InvalidDestination, TocsinError
-from tocsin.model.limits import BATCH_MESSAGES_MAX, CLIENT_COLUMNS_MAX, SINK_BLOCK_BYTES
+from tocsin.model.limits import BATCH_MESSAGES_MAX, BLOCK_BYTES_MAX, CLIENT_COLUMNS_MAX, SINK_BLOCK_BYTES
 from tocsin.model.message import PRIORITY_DEFAULT
 from tocsin.model.values import Type
 from tocsin.spark.block_columns import fixed_column, is_text, plain, variable_column
@@ -79,6 +79,12 @@ class Cutter:
 
     shape: RowShape
     message_bytes_max: int
+    block_bytes_max: int = BLOCK_BYTES_MAX
+
+    @property
+    def _block_bytes(self) -> int:
+        """What rows fill a block up to; their columns are about as large in it, and may be a little larger."""
+        return min(SINK_BLOCK_BYTES, self.block_bytes_max // 2)
 
     def blocks(self, rows: FrameRows, now: int) -> Iterator[tuple[Destination, StagedColumns]]:
         """Where each block of some rows goes, and its columns; `now` in ms since 1970."""
@@ -137,7 +143,7 @@ class Cutter:
             yield from self._that_fit(run, lot, empty)
 
     def _that_fit(self, rows: FrameRows, lot: Lot, empty: bool) -> Iterator[StagedColumns]:
-        too_many = len(rows) > BATCH_MESSAGES_MAX or rows.is_larger_than(SINK_BLOCK_BYTES)
+        too_many = len(rows) > BATCH_MESSAGES_MAX or rows.is_larger_than(self._block_bytes)
         made = None if too_many and len(rows) > 1 else self._columns(rows, lot, empty)
         if made is not None:
             yield made
@@ -150,7 +156,7 @@ class Cutter:
     def _columns(self, rows: FrameRows, lot: Lot, empty: bool) -> StagedColumns | None:
         """The columns of one block; None when the rows must be halved to fit it."""
         texts = self._texts(rows, lot, empty)
-        wide = 4 * len(rows) * len(texts) > SINK_BLOCK_BYTES
+        wide = 4 * len(rows) * len(texts) > self._block_bytes
         if len(rows) > 1 and (wide or len(texts) > CLIENT_COLUMNS_MAX):
             return None
         if len(texts) > CLIENT_COLUMNS_MAX:

@@ -7,10 +7,13 @@ read again with its number: at least once. A drain that nobody asks for a day gi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
+from tocsin.client.draining import DrainTake
 from tocsin.client.sync import Connection
 from tocsin.model.destination import Destination
+from tocsin.model.errors import DataLost
 from tocsin.model.limits import SPARK_DRAIN_SECONDS, SPARK_DRAIN_TAKES_MAX
 from tocsin.spark.offsets import Position, Positions
 from tocsin.spark.partitioning import Slice
@@ -19,8 +22,10 @@ from tocsin.spark.partitioning import Slice
 class Drains:
     """The drains of one query, one per queue, under one id."""
 
-    def __init__(self, drain_id: str) -> None:
+    def __init__(self, drain_id: str, *, lenient: bool = False) -> None:
+        """`lenient`: a queue that was made again is read from its beginning, and not an error."""
         self._id = drain_id
+        self._lenient = lenient
         self._finished: dict[str, int] = {}
         # Queues that were asked in this run of the query: before that, takes of an earlier run may be waiting.
         self._asked: set[str] = set()
@@ -39,7 +44,8 @@ class Drains:
             position = committed.get(name)
             if position is None or position.drain is None or self._finished.get(name, 0) >= position.number:
                 continue
-            connection.drain_finish(where, position.drain, position.number)
+            with self._forgiving():
+                connection.drain_finish(where, position.drain, position.number, identity=position.identity)
             self._finished[name] = position.number
 
     def waiting(self, connection: Connection, queues: Mapping[str, Destination], start: Positions) -> dict[str, int]:
@@ -63,8 +69,23 @@ class Drains:
         positions: Positions = {}
         for name, where in queues.items():
             position = start.get(name) or self.begin(connection.offsets(where).identity)
-            positions[name] = self._take(connection, name, where, position, shares.get(name, 0))
+            wanted = shares.get(name, 0)
+            try:
+                positions[name] = self._take(connection, name, where, position, wanted)
+            except DataLost:
+                if not self._lenient:
+                    raise
+                positions[name] = self.begin(connection.offsets(where).identity)
         return positions
+
+    @contextmanager
+    def _forgiving(self) -> Iterator[None]:
+        """What a query had of a queue that is gone is gone, too."""
+        try:
+            yield
+        except DataLost:
+            if not self._lenient:
+                raise
 
     def _take(self, connection: Connection, name: str, where: Destination, position: Position, wanted: int) -> Position:
         assert position.drain is not None
@@ -72,7 +93,9 @@ class Drains:
         for _ in range(SPARK_DRAIN_TAKES_MAX):
             if wanted <= 0:
                 break
-            taken = connection.drain_take(where, position.drain, number, messages=wanted, seconds=day)
+            taken = connection.drain_take(
+                where, position.drain, number, messages=wanted, seconds=day, identity=position.identity
+            )
             self._asked.add(name)
             if not taken.messages:
                 break
@@ -90,9 +113,12 @@ class Drains:
         if after >= upto.number:
             return []
         # Takes that are missing were given back in the meantime; their messages come again with later takes.
-        takes = connection.drain_list(where, upto.drain, after, upto.number)
+        takes: list[DrainTake] = []
+        with self._forgiving():
+            takes = connection.drain_list(where, upto.drain, after, upto.number, identity=upto.identity)
         return [
-            Slice(str(where), each.first, each.end, upto.drain, each.take, messages=each.messages) for each in takes
+            Slice(str(where), each.first, each.end, upto.drain, each.take, each.messages, upto.identity)
+            for each in takes
         ]
 
 

@@ -30,5 +30,5 @@ class Hold:
                 continue
             before = self._set.get(name)
             if before is None or before[0] != position or now - before[1] >= every:
-                connection.hold(where, self._name, position.number, self._seconds)
+                connection.hold(where, self._name, position.number, self._seconds, identity=position.identity)
                 self._set[name] = position, now

@@ -25,6 +25,8 @@ class Slice:
     take: int = 0
     messages: int | None = None
     """How many of the range are meant, when not all."""
+    identity: str | None = None
+    """Of the destination that the offsets are of: where tasks connect, there may be another one of its name."""
     browse: bool = False
     """Everything in a queue, whatever its offsets are."""
 

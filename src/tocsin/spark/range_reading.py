@@ -76,6 +76,7 @@ class RangeReading:
                     columns=columns,
                     selector=self.selector,
                     drain=None if found.drain is None else (found.drain, found.take),
+                    identity=found.identity,
                     skip_removed=self.skip_removed,
                     prefetch_bytes=self.prefetch_bytes,
                     local=self.local,

@@ -41,7 +41,7 @@ def _epoch_of(sink: SinkOptions) -> Epoch:
     if sink.transaction is None:
         return Epoch(f"spark-{uuid.uuid4()}", 0, repeatable=False)
     app, version = sink.transaction
-    return Epoch(application(app, sink.destination), version)
+    return Epoch(application(app, sink.destination), version, run=sink.run)
 
 
 class BatchSink(DataSourceArrowWriter):
@@ -67,7 +67,7 @@ def commit_epoch(sink: SinkOptions, messages: Messages) -> None:
     epoch, receipts = _staged(messages)
     if epoch is not None and receipts:
         with failing_clearly(COMMITTED_ONCE if epoch.repeatable else LOOK_FIRST):
-            connection_to(sink.server, patient=True).commit_stages(epoch.app, epoch.number, receipts)
+            connection_to(sink.server, patient=True).commit_stages(epoch.app, epoch.number, receipts, run=epoch.run)
 
 
 def abort_epoch(sink: SinkOptions, messages: Messages) -> None:

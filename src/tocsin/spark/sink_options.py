@@ -15,7 +15,7 @@ from tocsin.spark.server_options import SERVER_OPTIONS, ServerOptions, read_serv
 
 EXACTLY_ONCE = "exactly_once"
 AT_LEAST_ONCE = "at_least_once"
-OPTIONS = ("topic", "queue", "delivery", "stageTtl", "txnAppId", "txnVersion")
+OPTIONS = ("topic", "queue", "delivery", "stageTtl", "txnAppId", "txnVersion", "txnRun")
 OF_SPARK = (
     "checkpointLocation",
     "queryName",
@@ -34,6 +34,8 @@ class SinkOptions:
     stage_seconds: float
     transaction: tuple[str, int] | None
     """Who writes, and which of its writes this is, when the job says so itself."""
+    run: int | None = None
+    """Which run of the job this is, when a newer one is to take over from it."""
 
 
 def read_sink(options: Mapping[str, str], streaming: bool) -> SinkOptions:
@@ -44,13 +46,19 @@ def read_sink(options: Mapping[str, str], streaming: bool) -> SinkOptions:
             "With asynchronous progress tracking an epoch may come again with other rows, so it can't be written "
             "exactly once: switch it off, or set option('delivery', 'at_least_once')."
         )
-    return SinkOptions(
+    sink = SinkOptions(
         read_server(values),
         _destination(values),
         delivery,
         values.seconds("stageTtl", None) or STAGE_SECONDS_DEFAULT,
         _transaction(values, streaming),
+        values.optional_number("txnRun", least=0),
     )
+    if sink.run is not None and (sink.transaction is None or sink.destination is None):
+        raise ConfigError(
+            "The option txnRun is for writes with txnAppId and txnVersion to one topic or queue, which an option names."
+        )
+    return sink
 
 
 def _destination(values: OptionValues) -> Destination | None:

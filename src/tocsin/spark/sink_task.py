@@ -24,6 +24,7 @@ from tocsin.spark.columns_from_arrow import Cutter, RowShape
 from tocsin.spark.connections import connection_to, give_up_connection
 from tocsin.spark.frame_rows import FrameRows
 from tocsin.spark.sink_options import EXACTLY_ONCE, SinkOptions
+from tocsin.spark.targets import prepare_target
 from tocsin.spark.worker import settle_worker
 
 
@@ -34,6 +35,8 @@ class Epoch(NamedTuple):
     number: int
     repeatable: bool = True
     """Whether it may have been committed before this attempt began."""
+    run: int | None = None
+    """Of an application that runs take over from each other: which one writes."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ def write_rows(sink: SinkOptions, shape: RowShape, epoch: Epoch, batches: Iterat
         if staged:
             outlet = _Stages(connection, session, sink.stage_seconds, epoch)
         try:
-            _put_all(outlet, Cutter(shape, connection.max_message_bytes), partition, batches)
+            cutter = Cutter(shape, connection.max_message_bytes, connection.max_block_bytes)
+            _put_all(outlet, cutter, partition, batches)
             return TaskReceipts(epoch, partition, outlet.finish())
         except TimedOut:
             # To take back what is under way would be another wait in vain; stages expire.
@@ -108,8 +112,8 @@ class _Stages:
 
     def _open(self, destination: Destination) -> Stage | None:
         _check_number(len(self._stages))
-        app, number, repeatable = self._epoch
-        if repeatable and self._connection.last_epoch(app, [destination]) >= number:
+        epoch = self._epoch
+        if epoch.repeatable and self._connection.last_epoch(epoch.app, [destination]) >= epoch.number:
             return None
         session = self._session
         if destination.name.startswith(DEAD_OF):
@@ -154,6 +158,7 @@ class _Producers:
         with asking(destination):
             if producer is None:
                 _check_number(len(self._producers))
+                prepare_target(self._session, destination)
                 producer = self._producers[destination] = self._session.producer(destination)
             self._under_way.append((destination, producer.send_columns(columns)))
         while len(self._under_way) > PRODUCER_WINDOW_BATCHES:

@@ -22,6 +22,11 @@ class Where:
     offsets: tuple[tuple[str, int], ...] = ()
     time: int | None = None
     times: tuple[tuple[str, int], ...] = ()
+    identities: tuple[tuple[str, str], ...] = ()
+    """Which topics the offsets are of, where that was said: by name, as `connection.offsets` tells it."""
+
+    def identity_of(self, name: str) -> str | None:
+        return dict(self.identities).get(name)
 
     def offset_of(self, name: str) -> int | None:
         return dict(self.offsets).get(name)
@@ -51,7 +56,8 @@ def read_where(values: OptionValues, side: str, default: Where) -> Where:
     word = offsets.strip().lower()
     if word in (EARLIEST.word, LATEST.word):
         return Where(word)
-    return Where(offsets=tuple((name, _offset(option, name, each)) for name, each in _by_name(option, offsets)))
+    found = tuple((name, _offset(option, name, each)) for name, each in _by_name(option, offsets))
+    return Where(offsets=found, identities=_identities(offsets))
 
 
 def _by_name(option: str, text: str) -> list[tuple[str, Any]]:
@@ -68,11 +74,19 @@ def _by_name(option: str, text: str) -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
     for name, value in found.items():
         if isinstance(value, dict):
-            if set(value) != {"0"}:
+            if set(value) - {"id"} != {"0"}:
                 raise ConfigError(f"{expected}; {name} has the one partition 0.")
             value = value["0"]
         pairs.append((name.removeprefix("topic:"), value))
     return sorted(pairs)
+
+
+def _identities(text: str) -> tuple[tuple[str, str], ...]:
+    """As a checkpoint has it: {"prices": {"0": 23, "id": "..."}}."""
+    found = json.loads(text).items()
+    return tuple(
+        (name.removeprefix("topic:"), str(at["id"])) for name, at in found if isinstance(at, dict) and "id" in at
+    )
 
 
 def _offset(option: str, name: str, value: Any) -> int:

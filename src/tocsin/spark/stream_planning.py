@@ -43,7 +43,7 @@ class StreamPlanner:
         self._clock = clock
         self._subscription = Subscription(options, clock)
         self._hold = Hold(options.hold, options.hold_seconds, clock)
-        self._drains = Drains(drain_id)
+        self._drains = Drains(drain_id, lenient=not options.fail_on_data_loss)
         self._patience = Patience(options.min_offsets, options.max_delay)
         self._targets: Positions | None = None
         # What `latest` has said last, and what it knew then: Spark asks for the slices of just that.
@@ -176,7 +176,7 @@ class StreamPlanner:
         begin = known.first
         if since is not None and since.identity == upto.identity:
             begin = self._still_there(where, since.number, known)
-        return [Slice(str(where), begin, upto.number)] if begin < upto.number else []
+        return [Slice(str(where), begin, upto.number, identity=upto.identity)] if begin < upto.number else []
 
 
 def _offsets(connection: Connection, where: Destination) -> Offsets | None:

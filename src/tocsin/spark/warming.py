@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tocsin.model.limits import SPARK_WARMING_SECONDS_MAX
-from tocsin.spark.class_cache import cache_file, claim, give_up_claim, record_options, warming_command
+from tocsin.spark.class_cache import cache_file, claim, give_up_claim, keep_few, record_options, warming_command
 from tocsin.spark.java import find_java
 from tocsin.spark.schema import default_schema
 from tocsin.spark.spark_session import start_session
@@ -89,6 +89,7 @@ def make_cache(cache: Path) -> bool:
     if not made.is_file():
         return False
     os.replace(made, cache)
+    keep_few(cache)
     return True
 
 

@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tocsin.spark.pipelines import archive, replay
 from tocsin.spark.pipelines.archive import ArchiveOptions
 from tocsin.spark.pipelines.archive_folder import LocalFolder
 from tocsin.spark.pipelines.archive_store import ArchiveStore
+from tocsin.spark.pipelines.causes import cause_of
 from tocsin.spark.pipelines.history import history, next_offsets
 from tocsin.spark.pipelines.replay import ReplayOptions
 from tocsin.spark.pipelines.verify import Verdict, VerifyOptions, verify
@@ -235,6 +237,37 @@ class TestReplay:
         found = self.run(lake, chunk_rows=8)
         assert found["sent"] == 20 and found["complete"]
         assert self.target(lake) == list(range(50))
+
+    def test_two_live_runs_that_cut_the_range_differently_send_nothing_twice(
+        self, lake: Lake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sent = replay.send
+        chunks: list[tuple[Any, ...]] = []
+        refusals: list[str] = []
+
+        def by_the_first(*given: Any) -> int:
+            if given[3] < 30:
+                return sent(*given)
+            chunks.append(given)
+            monkeypatch.setattr(replay, "send", by_the_second)
+            assert self.run(lake, chunk_rows=20)["sent"] == 35
+            return 15
+
+        def by_the_second(*given: Any) -> int:
+            """It knows how far the first run has come; just now that one sends its next chunk."""
+            monkeypatch.setattr(replay, "send", sent)
+            try:
+                sent(*chunks[0])
+            except Exception as error:
+                refusals.append(cause_of(error))
+            return sent(*given)
+
+        monkeypatch.setattr(replay, "send", by_the_first)
+        with suppress(tocsin.errors.Fenced):
+            self.run(lake, chunk_rows=15)
+            pytest.fail(f"The first run noticed nothing of the second one, and there is {self.target(lake)}.")
+        assert self.target(lake) == list(range(50))
+        assert "has taken over" in refusals[0]
 
     def test_a_range_by_time(self, lake: Lake, connection: tocsin.Connection) -> None:
         time.sleep(0.01)

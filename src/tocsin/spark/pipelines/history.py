@@ -121,6 +121,7 @@ def joined(spark: SparkSession, store: ArchiveStore, options: HistoryOptions, fo
                 spark,
                 options,
                 part.topic,
+                part.identity,
                 part.live,
                 part.end,
                 headers="headers" in columns,

@@ -37,6 +37,7 @@ def read_topic(
     spark: SparkSession,
     options: PipelineOptions,
     topic: str,
+    identity: str,
     first: int,
     end: int,
     *,
@@ -44,13 +45,13 @@ def read_topic(
     headers: bool = False,
     fail_on_data_loss: bool = True,
 ) -> DataFrame:
-    """The offsets [first, end) of a topic, with all columns or those of the schema."""
+    """The offsets [first, end) of the topic with an identity, with all columns or those of the schema."""
     import tocsin.spark
 
     tocsin.spark.register(spark)
     reader = spark.read.format("tocsin").options(**options.source_options()).option("subscribe", f"topic:{topic}")
-    reader = reader.option("startingOffsets", json.dumps({topic: {"0": first}}))
-    reader = reader.option("endingOffsets", json.dumps({topic: {"0": end}}))
+    reader = reader.option("startingOffsets", json.dumps({topic: {"0": first, "id": identity}}))
+    reader = reader.option("endingOffsets", json.dumps({topic: {"0": end, "id": identity}}))
     reader = reader.option("failOnDataLoss", str(fail_on_data_loss).lower())
     if schema is not None:
         return reader.schema(schema).load()

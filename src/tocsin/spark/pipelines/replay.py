@@ -2,7 +2,8 @@
 
 The range goes over in chunks. Each is written as one transaction whose version is the offset behind the chunk, so the
 server itself knows how far a replay has come: run again, it goes on there, and a chunk whose outcome was unknown is
-published once.
+published once. A run first takes the replay over: what runs before it that are still alive write is refused from then
+on, so that each message goes over in one chunk only, however runs divide the range.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tocsin.model.errors import ConfigError, DataLost
+from tocsin.model.destination import Destination
+from tocsin.model.errors import ConfigError, DataLost, Fenced
 from tocsin.model.limits import REPLAY_CHUNK_ROWS, REPLAY_CHUNK_ROWS_MAX, REPLAY_CHUNK_SECONDS, REPLAY_ID_CHARACTERS_MAX
 from tocsin.spark.pipelines import archive as archives
 from tocsin.spark.pipelines.archive_log import gaps
@@ -99,7 +101,9 @@ def run(spark: SparkSession, options: ReplayOptions, progress: Progress) -> Repo
         url=options.to_url or options.url, user=options.user, password=options.password, tls_ca=options.tls_ca
     )
     app = replay_name(options.id, options.topic, source.identity)
-    done = position_of(target, app, options.to)
+    place = Place(target, destination_of(options.to), app)
+    taken = place.take_over()
+    done = place.position()
     position = max(source.first, done)
     if done > source.first:
         progress.note(f"Replay {options.id} goes on at offset {done} of {options.topic}.")
@@ -107,7 +111,9 @@ def run(spark: SparkSession, options: ReplayOptions, progress: Progress) -> Repo
     while position < source.end and not progress.stopping:
         end = min(source.end, position + options.rows_at_once)
         began = time.monotonic()
-        rows = send(source.read(position, end), target, options, app, end)
+        rows = send(source.read(position, end), place, options, end, taken)
+        if place.position() > end:
+            raise Fenced(f"Another run of the replay {options.id} has taken over and is ahead of this one, which ends.")
         sent, position = sent + rows, end
         progress.rows(rows)
         if position < source.end:
@@ -121,13 +127,38 @@ def replay_name(replay: str, topic: str, identity: str) -> str:
     return f"replay:{replay}:{digest}"
 
 
-def position_of(target: PipelineOptions, app: str, name: str) -> int:
-    """How far the server of the target has the replay: the offset to go on with, -1 when it knows nothing of it."""
+def destination_of(name: str) -> Destination:
     from tocsin.spark.columns_from_arrow import destination_named
-    from tocsin.spark.sink_options import application
 
-    destination = destination_named(name)
-    return connection_of(target).last_epoch(application(app, destination), [destination])
+    return destination_named(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where messages go, and what the server there knows of the replay."""
+
+    target: PipelineOptions
+    destination: Destination
+    app: str
+
+    def take_over(self) -> int:
+        """The number of this run; earlier ones are refused from now on."""
+        from tocsin.spark.targets import prepare_target
+
+        connection = connection_of(self.target)
+        with connection.session() as session:
+            prepare_target(session, self.destination)
+        return connection.take_over(self._application, self.destination)
+
+    def position(self) -> int:
+        """The offset to go on with, -1 when the server knows nothing of the replay."""
+        return connection_of(self.target).last_epoch(self._application, [self.destination])
+
+    @property
+    def _application(self) -> str:
+        from tocsin.spark.sink_options import application
+
+        return application(self.app, self.destination)
 
 
 def rest(seconds: float, progress: Progress) -> None:
@@ -136,7 +167,7 @@ def rest(seconds: float, progress: Progress) -> None:
         time.sleep(min(left, LOOK_SECONDS))
 
 
-def send(rows: DataFrame, target: PipelineOptions, options: ReplayOptions, app: str, version: int) -> int:
+def send(rows: DataFrame, place: Place, options: ReplayOptions, version: int, run: int) -> int:
     """One chunk, in the order of offsets: one task writes it."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
@@ -145,9 +176,9 @@ def send(rows: DataFrame, target: PipelineOptions, options: ReplayOptions, app: 
     names = ["key", "value"] + (["headers"] if options.headers and "headers" in rows.columns else [])
     ordered = rows.coalesce(1).sortWithinPartitions("offset").select(*names)
     ordered = ordered.observe(counted, f.count(f.lit(1)).alias("rows"))
-    writer = ordered.write.format("tocsin").mode("append").options(**target.source_options())
-    writer = writer.option("topic", options.to).option("txnAppId", app).option("txnVersion", str(version))
-    writer.save()
+    writer = ordered.write.format("tocsin").mode("append").options(**place.target.source_options())
+    writer = writer.option("topic", options.to).option("txnAppId", place.app).option("txnVersion", str(version))
+    writer.option("txnRun", str(run)).save()
     return int(counted.get["rows"])
 
 
@@ -163,7 +194,7 @@ def of_topic(spark: SparkSession, options: ReplayOptions) -> Source:
 
     def at(text: str | None, offset: int | None, otherwise: int) -> int:
         if text is not None:
-            return connection_of(options).offset_at(f"topic:{options.topic}", moment(text))
+            return connection_of(options).offset_at(f"topic:{options.topic}", moment(text), identity=live.identity)
         return otherwise if offset is None else offset
 
     first = at(options.from_time, options.from_offset, live.first)
@@ -174,7 +205,7 @@ def of_topic(spark: SparkSession, options: ReplayOptions) -> Source:
         raise ConfigError(f"{options.topic} ends at offset {live.end}, so it cannot be replayed up to {end}.")
 
     def read(begin: int, stop: int) -> DataFrame:
-        return read_topic(spark, options, options.topic, begin, stop, headers=options.headers)
+        return read_topic(spark, options, options.topic, live.identity, begin, stop, headers=options.headers)
 
     return Source(live.identity, first, end, read)
 

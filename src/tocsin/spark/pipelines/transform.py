@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import ConfigError, InvalidDestination
 from tocsin.spark.bad_rows import Decoded, with_dead
 from tocsin.spark.pipelines.definition import Pipeline, PipelineOptions, Progress, Report, option
@@ -118,13 +119,16 @@ def _connect(options: PipelineOptions) -> Connection:
 
 
 def _make_target(options: TransformOptions, progress: Progress) -> None:
-    """Messages to a topic that is not retained and has no subscription would be gone at once."""
-    with _connect(options) as connection:
+    """Messages to a topic that is not retained and has no subscription would be gone at once: that is said now."""
+    from tocsin.spark.targets import prepare_target
+
+    target = Destination(Kind.TOPIC, options.target)
+    with _connect(options) as connection, connection.session() as session:
         try:
-            connection.show_destination(f"topic:{options.target}")
+            connection.show_destination(target)
         except InvalidDestination:
-            connection.create_destination(options.target, "topic", retained=True)
-            progress.note(f"topic:{options.target} was created as a retained topic.")
+            progress.note(f"{target} is created as a retained topic.")
+        prepare_target(session, target)
 
 
 def _decoded(source: DataFrame, options: TransformOptions) -> tuple[DataFrame, DataFrame | None]:

@@ -128,7 +128,7 @@ def against_archive(spark: SparkSession, store: ArchiveStore, options: VerifyOpt
     first = live.first if options.from_offset is None else options.from_offset
     end = min(live.end, known[-1].end) if options.to_offset is None else options.to_offset
     end = max(first, end)
-    source = read_topic(spark, options, options.topic, first, end, schema=COLUMNS)
+    source = read_topic(spark, options, options.topic, live.identity, first, end, schema=COLUMNS)
     files = store.state.files_of(options.topic, first, end, live.identity)
     copy = _within(read_files(spark, store, files), first, end)
     behind = max(0, live.end - max(first, known[-1].end))
@@ -167,9 +167,9 @@ def against_topic(spark: SparkSession, options: VerifyOptions, target: str) -> V
     one, two = offsets_of(options, options.topic), offsets_of(there, target)
     first, end = _bounds(options.from_offset, options.to_offset, one.first, one.end)
     schema = COLUMNS + (HEADERS if options.by and "headers" in options.by else "")
-    source = read_topic(spark, options, options.topic, first, end, schema=schema)
+    source = read_topic(spark, options, options.topic, one.identity, first, end, schema=schema)
     begin, stop = _bounds(options.target_from, options.target_to, two.first, two.end)
-    copy = read_topic(spark, there, target, begin, stop, schema=schema)
+    copy = read_topic(spark, there, target, two.identity, begin, stop, schema=schema)
     comparison = compare(source, copy, _identity(options), content=not options.ids_only)
     return Verdict(options.topic, target, first, end, comparison)
 
