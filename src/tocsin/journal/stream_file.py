@@ -17,6 +17,7 @@ from tocsin.journal.atomic_file import replace_file
 from tocsin.journal.jobs import Location
 from tocsin.journal.record import RecordEncoder
 from tocsin.journal.recovery_table import Do, Tail, decide
+from tocsin.journal.rewriting import write_again
 from tocsin.journal.scan import ScanState, Stop, scan_file
 from tocsin.journal.segment import (
     FILE_HEADER_BYTES,
@@ -190,10 +191,11 @@ class _Opening:
             proven = bad and find_proof(data, position, scan.seed, position) is not None
             torn = not bad or looks_torn(data, position, stop, position)
             self._decide(table.SegmentSeen(HeaderState.GOOD, self._newest, Tail.BAD, proven, torn), position, stop)
-            self._file.truncate(position)
         if self._newest:
-            # What was read may be in memory only, when just the process crashed; the journal's copy may go
-            # now.
+            # What was read may be in memory only, and the journal's copy may go now. All but the last commit is
+            # proven; the size may be in memory only, too.
+            write_again(self._file, scan.commit_start if scan.commit_start > FILE_HEADER_BYTES else 0, position)
+            self._file.truncate(position)
             self._file.sync()
 
     def _decide(self, seen: table.SegmentSeen, position: int, stop: Stop) -> None:
