@@ -24,8 +24,8 @@ from pathlib import Path
 from tocsin.cluster.group_config import GroupConfig, Replica, first_config
 from tocsin.cluster.vote import Vote, encode_vote
 from tocsin.cluster.voter import FIRST_BALLOT
-from tocsin.journal.atomic_file import replace_file
 from tocsin.journal.meta import create_meta
+from tocsin.journal.slot_file import save_slots
 from tocsin.model.errors import ConfigError, StorageFull
 from tocsin.model.limits import CLUSTER_ID_CHARACTERS
 from tocsin.node.cluster_config import ClusterConfig, Group
@@ -115,7 +115,7 @@ def _write_first_value(root: Path, config: ClusterConfig, group: Group) -> None:
     first: GroupConfig = first_config(members, voters.values(), group.copies)
     for name, voter in voters.items():
         vote = Vote(voter.store, accepted=FIRST_BALLOT, config=first)
-        if not replace_file(disks[name], VOTE, [encode_vote(vote)]):
+        if not save_slots(disks[name], VOTE, encode_vote(vote)):
             raise StorageFull("No room left on the disk for the first votes; free some space.")
 
 

@@ -191,6 +191,9 @@ class SimulatedDisk:
             if bit // 8 < len(content):
                 content[bit // 8] ^= 1 << bit % 8
 
+    def synced(self, name: str) -> None:
+        """A file has become durable; for a disk that tells."""
+
     def _operation(self, action: str, name: str) -> bool:
         """Count an operation and meet its fault; True when the process dies in the middle of it."""
         self._check_alive()
@@ -354,6 +357,7 @@ class SimulatedFile:
             raise
         if not self._disk.lies:
             self._inode.sync()
+            self._disk.synced(self._name)
 
     def truncate(self, size: int) -> None:
         crashed = self._disk._operation("truncate", self._name)
