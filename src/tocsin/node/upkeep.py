@@ -34,6 +34,8 @@ class Upkeep:
         self._reader, self._workers, self._progress = reader, workers, progress
         self._own_reader = BlockReader(files)
         self._maintaining = self._moving = False
+        self._undropped: list[DropStream] = []
+        """Those that found no room: only streams of earlier releases need any."""
         self._moved_to = 0
 
     @property
@@ -45,6 +47,9 @@ class Upkeep:
 
         `safe_lsn` as in `Journal.maintenance`.
         """
+        undropped, self._undropped = self._undropped, []
+        for drop in undropped:
+            self.drop_stream(drop)
         journal = self._owner.journal
         if not self._maintaining and (job := journal.maintenance(safe_lsn)) is not None:
             self._maintaining = True
@@ -70,17 +75,23 @@ class Upkeep:
     def drop_stream(self, drop: DropStream) -> None:
         streams = self._owner.streams
 
-        def job() -> None:
-            if drop.before is None:
-                streams.delete(drop.destination)
-            else:
-                streams.drop_before(drop.destination, Offset(drop.before))
+        def job() -> bool:
+            try:
+                if drop.before is None:
+                    streams.delete(drop.destination)
+                else:
+                    streams.drop_before(drop.destination, Offset(drop.before))
+            except StorageFull:
+                return False
+            return True
 
-        self._workers.upkeep(job, self._stream_dropped)
+        self._workers.upkeep(job, lambda done: self._stream_dropped(drop, done))
 
-    def _stream_dropped(self, _: object) -> None:
+    def _stream_dropped(self, drop: DropStream, done: bool) -> None:
         """Which of its files are gone only the thread knows: the reader opens what it needs again."""
-        self._workers.read(self._reader.close, lambda _: self._progress())
+        if not done:
+            self._undropped.append(drop)
+        self._workers.read(self._reader.close, lambda _: self._progress() if done else None)
 
     def _move_retained(self, bound: Lsn) -> None:
         """Blocks of retained topics leave sealed segments for their own files, once, in the order of their offsets."""
