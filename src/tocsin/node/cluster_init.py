@@ -33,7 +33,7 @@ from tocsin.node.cluster_file import write_cluster
 from tocsin.node.cluster_identity import write_identity
 from tocsin.node.cluster_secret import fingerprint, new_secret, write_secret
 from tocsin.replication.journal_work import store_of
-from tocsin.runtime.disk import Disk, SystemRandom
+from tocsin.runtime.disk import Disk, SystemRandom, make_directory
 
 CLUSTER_FILE = "cluster.toml"
 SECRET_FILE = "secret"
@@ -67,7 +67,7 @@ def create_cluster(directory: Path, make: MakeConfig) -> ClusterConfig:
         raise ClusterExists(f"{directory} holds {what}; nothing was changed. Choose another directory.")
     secret = new_secret()
     config = make(secrets.token_hex(CLUSTER_ID_CHARACTERS // 2), fingerprint(secret))
-    directory.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(directory.parent)
     growing = directory.parent / f".{directory.name}.{secrets.token_hex(4)}"
     try:
         growing.mkdir(mode=0o700)

@@ -135,6 +135,28 @@ class DiskFile:
             os.close(descriptor)
 
 
+def make_directory(path: str | os.PathLike[str]) -> None:
+    """Create a directory, and those above it, unless it is there. Its name is made durable in any case: whoever created
+    it may have been stopped before that.
+    """
+    names = [os.path.abspath(path)]
+    while not os.path.isdir(above := os.path.dirname(names[-1])):
+        names.append(above)
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    for name in names:
+        # A directory above that may not be read was made by somebody else, long ago.
+        if os.access(os.path.dirname(name), os.R_OK):
+            _sync_directory(os.path.dirname(name))
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class Disk:
     """`Files` under one directory, which is created when missing. Files are readable by their owner only."""
 
@@ -143,7 +165,7 @@ class Disk:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.path.abspath(root)
         with _translated("create", self._root):
-            os.makedirs(self._root, mode=0o700, exist_ok=True)
+            make_directory(self._root)
 
     def _path(self, name: str) -> str:
         assert ".." not in name.split("/"), "names stay inside the data directory"
@@ -191,11 +213,7 @@ class Disk:
     def sync_directory(self, folder: str) -> None:
         path = self._path(folder)
         with _translated("sync", path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _sync_directory(path)
 
     def make_folder(self, folder: str) -> None:
         path = self._path(folder)
@@ -230,7 +248,7 @@ def lock_directory(root: str | os.PathLike[str]) -> DirectoryLock:
     directory = os.path.abspath(root)
     path = os.path.join(directory, _LOCK_FILE)
     with _translated("lock", path):
-        os.makedirs(directory, mode=0o700, exist_ok=True)
+        make_directory(directory)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
