@@ -37,6 +37,7 @@ class Upkeep:
         self._undropped: list[DropStream] = []
         """Those that found no room: only streams of earlier releases need any."""
         self._moved_to = 0
+        self._swept = False
 
     @property
     def busy(self) -> bool:
@@ -47,6 +48,8 @@ class Upkeep:
 
         `safe_lsn` as in `Journal.maintenance`.
         """
+        if not self._swept:
+            self._sweep()
         undropped, self._undropped = self._undropped, []
         for drop in undropped:
             self.drop_stream(drop)
@@ -71,6 +74,14 @@ class Upkeep:
         self._workers.upkeep(lambda: self._own_reader.forget(name), lambda _: self._progress())
 
     # ---- retained topics
+
+    def _sweep(self) -> None:
+        """Once after a start: what retention or a purge had decided to drop, and a crash kept from it."""
+        self._swept = True
+        for state in self._owner.manager.directory:
+            files = self._owner.streams.files_of(state.id) if state.options.retained else []
+            if files and files[0].last_time_ms and files[0].end_offset <= state.log.first_offset:
+                self.drop_stream(DropStream(state.id, state.log.first_offset))
 
     def drop_stream(self, drop: DropStream) -> None:
         streams = self._owner.streams
