@@ -22,6 +22,7 @@ _JOIN_BYTES_MAX = 64 * 1024
 vectors.
 """
 _LOCK_FILE = "lock"
+_HOLDER_BYTES = 20
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -253,7 +254,7 @@ def lock_directory(root: str | os.PathLike[str]) -> DirectoryLock:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            holder = os.pread(descriptor, _HOLDER_BYTES, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
             raise DataDirectoryInUse(
                 f"The data directory {directory} is in use by process {holder}; stop it or choose another directory."
@@ -261,8 +262,8 @@ def lock_directory(root: str | os.PathLike[str]) -> DirectoryLock:
         except BaseException:
             os.close(descriptor)
             raise
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        # Over what was there, so that a full disk is no obstacle.
+        os.pwrite(descriptor, f"{os.getpid()}\n".ljust(_HOLDER_BYTES).encode("ascii"), 0)
         return DirectoryLock(descriptor)
 
 
