@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from tocsin.model.limits import KIB
+from tocsin.model.limits import KIB, ROOM_SNAPSHOT_SECONDS
+from tocsin.node.upkeep import Upkeep
 from tocsin.testing.clock import VirtualClock
 from tocsin.testing.disk import SimulatedDisk
 from tocsin.testing.driver import Driver, Setup
@@ -42,3 +43,44 @@ def test_a_crash_before_the_acknowledgement_is_durable() -> None:
     driver.advance(5)
     assert len(driver.disk.list("journal")) < len(before)
     assert driver.crash(Random(1)).show("queue:a")["messages"] == 0
+
+
+def test_room_of_purged_messages_comes_back_by_itself() -> None:
+    """Far from the next snapshot that many bytes would bring, and nobody sends anything any more."""
+    driver = Driver(SETUP, SimulatedDisk(), VirtualClock())
+    client = driver.connect()
+    producer = client.session().producer("queue:a")
+    for number in range(MESSAGES):
+        producer.send(b"%03d" % number + b"x" * 500)
+    before = len(driver.disk.list("journal"))
+    driver.advance(3 * ROOM_SNAPSHOT_SECONDS)
+    assert len(driver.disk.list("journal")) >= before and driver.disk.list("snapshots") == ()
+    client.request("destination.purge", destination="queue:a")
+    driver.advance(3 * ROOM_SNAPSHOT_SECONDS)
+    assert len([name for name in driver.disk.list("journal") if name.endswith(".seg")]) == 2, "newest and reserve"
+    stands = driver.storage.journal.last_lsn
+    driver.advance(3 * ROOM_SNAPSHOT_SECONDS)
+    assert driver.storage.journal.last_lsn == stands, "then it is quiet again"
+    assert driver.crash(Random(1)).show("queue:a")["messages"] == 0
+
+
+def test_files_that_a_crash_kept_from_being_dropped_go_after_the_start() -> None:
+    """A snapshot knows of the purge already, so no record of it is replayed."""
+    driver = Driver(SETUP, SimulatedDisk(), VirtualClock())
+    client = driver.connect()
+    client.request("destination.create", destination="topic:kept", retained=True)
+    producer = client.session().producer("topic:kept")
+    for number in range(MESSAGES):
+        producer.send(b"%03d" % number + b"x" * 500)
+    driver.advance(1)
+    drop, Upkeep.drop_stream = Upkeep.drop_stream, lambda *_: None  # type: ignore[method-assign, assignment]
+    try:
+        client.request("destination.purge", destination="topic:kept")
+        driver.snapshot()
+    finally:
+        Upkeep.drop_stream = drop  # type: ignore[method-assign]
+    (stream,) = driver.disk.list("streams")
+    assert len(driver.disk.list(f"streams/{stream}")) > 3
+    again = driver.crash(Random(1))
+    again.advance(1)
+    assert len(again.disk.list(f"streams/{stream}")) == 2, "an empty file and the spare"

@@ -20,7 +20,7 @@ from tocsin.journal.segment import RESERVE, decode_header, segment_name
 from tocsin.journal.stream import StreamStore
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.identity import Lsn, Offset
-from tocsin.testing.disk import SimulatedDisk
+from tocsin.testing.disk import Fault, SimulatedDisk
 
 
 def payload(lsn: int) -> bytes:
@@ -68,6 +68,29 @@ def test_damage_is_not_copied(bench: Bench) -> None:
     with pytest.raises(JournalDamaged):
         run_maintenance(disk, job, SEGMENT_BYTES)
     assert disk.open(segment_name(1)).size() > 1000, "the segment is as it was"
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_rewrite_that_finds_no_room_at_any_step_is_declined(bench: Bench, step: int) -> None:
+    disk = bench.files
+    assert isinstance(disk, SimulatedDisk)
+    job = rewrite_job(bench, keep=2)
+    before = disk.list("journal")
+    disk.faults[disk.operations + step] = Fault.NO_ROOM
+    done = run_maintenance(disk, job, SEGMENT_BYTES)
+    assert isinstance(done, SegmentRewritten)
+    assert done.index is None and disk.list("journal") == before
+
+
+def test_a_reserve_that_finds_no_room_at_any_step_is_declined(bench: Bench) -> None:
+    disk = bench.files
+    assert isinstance(disk, SimulatedDisk)
+    disk.remove(RESERVE)
+    for step in range(2):
+        disk.faults[disk.operations + step] = Fault.NO_ROOM
+        assert run_maintenance(disk, MakeReserve(), SEGMENT_BYTES) == ReserveMade(False)
+        disk.faults.clear()
+    assert run_maintenance(disk, MakeReserve(), SEGMENT_BYTES) == ReserveMade(True)
 
 
 def test_a_rewrite_can_be_large() -> None:

@@ -10,7 +10,7 @@ from tests.journal.bench import Bench, take_snapshot
 
 from tocsin.journal.jobs import WriteIndex
 from tocsin.journal.reader import BlockReader
-from tocsin.journal.segment import index_name, segment_name
+from tocsin.journal.segment import RESERVE, index_name, segment_name
 from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn
 from tocsin.testing.disk import Fault, SimulatedCrash, SimulatedDisk
@@ -153,9 +153,33 @@ def test_no_maintenance_while_a_cut_is_under_way() -> None:
         other.journal.append(1, [b"too early"], live=True)
 
 
+def test_without_a_free_byte_the_reserve_takes_the_copy() -> None:
+    for operation in range(20):
+        disk = SimulatedDisk()
+        bench = filled(30, disk)
+        disk.capacity = disk._used(disk._root)
+        job = bench.journal.cut(Lsn(10))
+        assert job is not None
+        disk.faults[disk.operations + operation] = Fault.CRASH
+        try:
+            bench.journal.was_cut(bench.writer.cut(job))
+        except SimulatedCrash:
+            for seed in range(3):
+                again = Bench(disk.crash(Random(seed)))
+                assert 10 <= len(again.replayed) <= 30
+        else:
+            disk.faults.clear()
+            bench.commit(b"new")
+            assert RESERVE.rpartition("/")[2] in disk.list("journal"), "the segment that was replaced made room"
+            assert len(Bench(disk).replayed) == 11
+            return
+    raise AssertionError("a cut takes fewer operations")
+
+
 def test_without_room_for_the_copy_nothing_is_changed() -> None:
     disk = SimulatedDisk()
     bench = filled(30, disk)
+    disk.remove(RESERVE)
     disk.capacity = sum(disk.open(f"journal/{name}").size() for name in disk.list("journal")) + 500
     job = bench.journal.cut(Lsn(10))
     assert job is not None

@@ -11,6 +11,7 @@ from tocsin.cluster.group_config import Replica
 from tocsin.cluster.vote import Vote, decode_vote
 from tocsin.cluster.voter import FIRST_BALLOT
 from tocsin.journal.meta import read_meta
+from tocsin.journal.slot_file import read_slots
 from tocsin.model.errors import ConfigError
 from tocsin.node.cluster_config import ClusterConfig
 from tocsin.node.cluster_file import read_cluster_file
@@ -40,7 +41,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def vote_of(folder: Path, node: str, group: int) -> Vote:
-    return decode_vote((folder / "nodes" / node / "data" / f"group-{group}" / "vote").read_bytes(), "vote")
+    return decode_vote(read_slots(Disk(folder / "nodes" / node / "data" / f"group-{group}"), "vote"), "vote")
 
 
 def test_every_voter_has_the_same_first_value_and_its_own_store(tmp_path: Path) -> None:

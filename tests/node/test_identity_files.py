@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from tocsin.journal.atomic_file import replace_file
 from tocsin.journal.snapshot import SPARE
 from tocsin.model.errors import JournalDamaged
 from tocsin.node.identity_files import next_boot, node_secret
@@ -48,11 +49,32 @@ def test_a_boot_fits_into_an_id() -> None:
 def test_the_spare_gives_way_when_the_disk_is_full() -> None:
     disk = SimulatedDisk()
     disk.make_folder("snapshots")
-    spare = disk.create(SPARE, 4096)
-    spare.write(0, [bytes(4096)])
+    spare = disk.create(SPARE, 8192)
+    spare.write(0, [bytes(8192)])
     spare.sync()
-    disk.capacity = 4096
+    disk.capacity = 8192
     assert next_boot(disk, BEFORE_ALL_CLOCKS) == 1
+
+
+def test_later_starts_need_no_free_byte() -> None:
+    disk = SimulatedDisk()
+    boots = [next_boot(disk, BEFORE_ALL_CLOCKS)]
+    disk.capacity = 0
+    boots += [next_boot(disk, BEFORE_ALL_CLOCKS) for _ in range(3)]
+    assert boots == [1, 2, 3, 4]
+
+
+def test_the_number_of_an_earlier_release_goes_on() -> None:
+    disk = SimulatedDisk()
+    replace_file(disk, "boot", [b"41"])
+    assert next_boot(disk, BEFORE_ALL_CLOCKS) == 42
+
+
+def test_a_damaged_number_is_not_guessed() -> None:
+    disk = SimulatedDisk()
+    replace_file(disk, "boot", [b"4x"])
+    with pytest.raises(JournalDamaged, match="boot"):
+        next_boot(disk, BEFORE_ALL_CLOCKS)
 
 
 def test_the_secret_is_made_once() -> None:

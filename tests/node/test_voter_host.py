@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from tocsin.bus.datagram import Stream
 from tocsin.cluster.envelope import GroupBytes
 from tocsin.cluster.envelope import decode as decode_envelope
@@ -11,14 +13,15 @@ from tocsin.cluster.envelope import encode as encode_envelope
 from tocsin.cluster.group_config import Ballot, Replica, first_config
 from tocsin.cluster.register_messages import Initialise, Prepare, Promise
 from tocsin.journal.jobs import WriteJob, Written
-from tocsin.node.voter_host import VoterHost
+from tocsin.model.errors import StorageFailed
+from tocsin.node.voter_host import VoterHost, read_vote
 from tocsin.replication.codec import decode as decode_group
 from tocsin.replication.codec import encode as encode_group
 from tocsin.replication.messages import GroupMessage
 from tocsin.replication.settings import GroupSettings
 from tocsin.runtime.datagrams import to_node
 from tocsin.testing.clock import VirtualClock
-from tocsin.testing.disk import SeededRandom, SimulatedDisk
+from tocsin.testing.disk import Fault, SeededRandom, SimulatedDisk
 from tocsin.testing.driver import DeferredWorkers
 
 GROUP, WITNESS = 3, 20
@@ -91,14 +94,38 @@ def test_what_cannot_be_read_is_counted() -> None:
     assert witness.host.malformed == 2 and witness.said() == []
 
 
-def test_a_vote_that_finds_no_room_is_written_later() -> None:
+def test_a_vote_needs_no_free_byte() -> None:
     witness = Witness(SimulatedDisk())
     witness.disk.capacity = 0
     witness.tell(1, Prepare(BALLOT))
     witness.workers.settle()
+    (promise,) = witness.said()
+    assert isinstance(promise, Promise) and promise.ballot == BALLOT
+    again = read_vote(witness.disk.crash(Random(1)), SeededRandom(2))
+    assert again.promised == BALLOT
+
+
+def test_a_vote_that_a_failed_sync_left_in_memory_survives_a_power_loss_once_it_was_read() -> None:
+    witness = Witness(SimulatedDisk())
+    witness.disk.faults[witness.disk.operations + 1] = Fault.FAIL
+    witness.tell(1, Prepare(BALLOT))
+    with pytest.raises(StorageFailed):
+        witness.workers.settle()
+    witness.disk.restart()
+    found = read_vote(witness.disk, SeededRandom(2))
+    assert read_vote(witness.disk.crash(Random(1)), SeededRandom(3)) == found
+
+
+def test_a_vote_that_finds_no_room_is_written_later() -> None:
+    """On a file system that copies on write."""
+    witness = Witness(SimulatedDisk())
+    for ahead in range(3):
+        witness.disk.faults[witness.disk.operations + ahead] = Fault.NO_ROOM
+    witness.tell(1, Prepare(BALLOT))
+    witness.workers.settle()
     witness.host.pump()
     assert witness.said() == [] and not witness.workers.settle()
-    witness.disk.capacity = None
+    witness.disk.faults.clear()
     witness.clock.advance(witness.host.next_deadline() - witness.clock.now())
     witness.host.tick()
     witness.host.pump()

@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 
+from tocsin.journal.atomic_file import replace_file
+from tocsin.journal.slot_file import read_slots
 from tocsin.model.errors import JournalDamaged, NewerFormat, StorageFull
 from tocsin.replication.promise_file import PROMISE, read_promise, write_promise
 from tocsin.testing.disk import Fault, SimulatedCrash, SimulatedDisk
@@ -41,6 +43,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_one() -> None:
 def test_a_changed_bit_is_not_believed(bit: int) -> None:
     disk = SimulatedDisk()
     write_promise(disk, 64)
+    replace_file(disk, PROMISE, [read_slots(disk, PROMISE)])
     disk.flip(PROMISE, bit)
     with pytest.raises(JournalDamaged):
         read_promise(disk)
@@ -53,6 +56,21 @@ def test_a_newer_format(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     with pytest.raises(NewerFormat):
         read_promise(disk)
+
+
+def test_a_promise_of_an_earlier_release() -> None:
+    disk = SimulatedDisk()
+    write_promise(disk, 64)
+    replace_file(disk, PROMISE, [read_slots(disk, PROMISE)])
+    assert read_promise(disk) == 64
+
+
+def test_without_a_free_byte() -> None:
+    disk = SimulatedDisk()
+    write_promise(disk, 64)
+    disk.capacity = 0
+    write_promise(disk, 128)
+    assert read_promise(disk.crash(Random(1))) == 128
 
 
 def test_no_room() -> None:

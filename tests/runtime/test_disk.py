@@ -200,6 +200,36 @@ def test_files_are_private_and_allocated(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "data").stat().st_mode & 0o077 == 0
 
 
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The directories that have been synced."""
+    names: list[str] = []
+    sync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        names.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    return names
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+@pytest.mark.parametrize("begin", [Disk, lambda path: lock_directory(path).release()], ids=["disk", "lock"])
+def test_a_new_data_directory_is_durable_with_those_above_it(
+    tmp_path: Path, synced: list[str], begin: Callable[[Path], object]
+) -> None:
+    begin(tmp_path / "var" / "lib" / "data")
+    assert {str(tmp_path), str(tmp_path / "var"), str(tmp_path / "var" / "lib")} <= set(synced)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+def test_a_directory_that_an_earlier_start_made_is_durable_too(tmp_path: Path, synced: list[str]) -> None:
+    (tmp_path / "data").mkdir()
+    Disk(tmp_path / "data")
+    assert str(tmp_path) in synced
+
+
 def test_a_disk_that_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises((StorageFailed, FileExistsError)):

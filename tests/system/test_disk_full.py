@@ -8,10 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.system.cluster_load import check_logs
 from tests.system.processes import PATIENCE, ServerProcess, until
 
 import tocsin
 from tocsin import errors
+from tocsin.cli.bench.cluster import OwnCluster, shaped
 
 MIB = 1024 * 1024
 SETTINGS = {"segment_bytes": MIB, "max_message_bytes": 64 * 1024}
@@ -31,6 +33,15 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield path
     finally:
         subprocess.run(["umount", str(path)], check=True)
+
+
+def fill_up(disk: Path) -> Path:
+    """Somebody else takes all that is left, to the last byte."""
+    ballast = disk / "ballast"
+    with open(ballast, "ab", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    return ballast
 
 
 @pytest.fixture
@@ -105,10 +116,7 @@ def test_others_fill_the_disk_to_the_last_byte(disk: Path, server: ServerProcess
         queue = session.queue("orders")
         producer = session.producer(queue)
         producer.send("first")
-        ballast = disk / "ballast"
-        with open(ballast, "wb", buffering=0) as file, suppress(OSError):
-            while file.write(bytes(4096)):
-                pass
+        ballast = fill_up(disk)
         confirmed = ["first", *fill(producer)]
         consumer = session.consumer(queue)
         for body in confirmed:
@@ -130,3 +138,51 @@ def test_a_full_disk_does_not_keep_a_server_from_stopping_and_starting(disk: Pat
     with tocsin.connect(server.url) as connection, connection.session() as session:
         assert take(session.consumer(session.queue("orders")), len(confirmed)) == confirmed
     assert server.stop() == 0
+
+
+def test_purging_a_retained_topic_needs_no_free_byte(disk: Path, server: ServerProcess) -> None:
+    """Its files go, and with them comes the room for the next messages."""
+    with tocsin.connect(server.url) as connection, connection.session() as session:
+        topic = session.topic("prices")
+        connection.create_destination("prices", "topic", retained=True)
+        producer = session.producer(topic)
+        confirmed = fill(producer)
+        streams = server.data / "streams"
+        until(lambda: any(streams.rglob("*.seg")), "blocks have moved to the topic's own files")
+        fill_up(disk)
+        assert connection.purge_destination(topic) == len(confirmed)
+        until(lambda: can_send(producer, "again"), "publishing works again")
+        assert server.is_running
+    server.kill()
+    server.start()
+    assert server.stored("prices") == 1
+
+
+def test_a_server_starts_and_a_group_fails_over_without_a_free_byte(disk: Path, tmp_path: Path) -> None:
+    """Votes, promises and the number of a start are overwritten in place."""
+    cluster = OwnCluster(disk, shaped(1, 2, "fast"), SETTINGS)
+    for name in cluster.names:
+        # The nodes' files fill the disk, not what they say about it.
+        cluster.log_file(name).symlink_to(tmp_path / f"{name}.log")
+    try:
+        cluster.start()
+        cluster.wait_until_well()
+        primary = cluster.primary()
+        assert primary is not None
+        with tocsin.connect(cluster.url) as connection, connection.session() as session:
+            producer = session.producer(session.queue("orders"))
+            producer.send("before")
+            ballast = fill_up(disk)
+            cluster.kill(primary)
+            fill_up(disk)
+            producer.send("without it", timeout=PATIENCE)
+            cluster.start(primary)
+            producer.send("with it again", timeout=PATIENCE)
+            ballast.unlink()
+            cluster.wait_until_well()
+            consumer = session.consumer(session.queue("orders"))
+            assert take(consumer, 3) == ["before", "without it", "with it again"]
+        cluster.check_alive()
+        check_logs(cluster)
+    finally:
+        cluster.stop()

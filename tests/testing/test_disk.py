@@ -183,6 +183,49 @@ def test_a_crash_in_a_sync_leaves_everything_open() -> None:
     assert {content(after) for after in after_crashes(disk)} == {b"old", b"new"}
 
 
+def test_what_a_failed_sync_should_have_written_is_read_until_a_power_loss() -> None:
+    disk = synced_disk(b"old")
+    file = disk.open("folder/file")
+    file.write(0, [b"new"])
+    disk.faults[disk.operations] = Fault.FAIL
+    with pytest.raises(StorageFailed):
+        file.sync()
+    disk.restart()
+    again = disk.open("folder/file")
+    assert again.read(0, 3) == b"new"
+    again.sync()
+    assert {content(after) for after in after_crashes(disk)} == {b"old"}, "the second sync had nothing to write"
+    again.write(0, [b"new"])
+    again.sync()
+    assert {content(after) for after in after_crashes(disk)} == {b"new"}
+
+
+def test_a_sync_that_fails_halfway_has_written_some_of_it() -> None:
+    old, new = b"o" * 8 * SECTOR_BYTES, b"n" * 8 * SECTOR_BYTES
+    found = set()
+    for before in range(8):
+        disk = synced_disk(old)
+        file = disk.open("folder/file")
+        for _ in range(before):
+            file.sync()
+        file.write(0, [new])
+        disk.faults[disk.operations] = Fault.FAIL_HALFWAY
+        with pytest.raises(StorageFailed):
+            file.sync()
+        assert content(disk) == new
+        (left,) = {content(after) for after in after_crashes(disk)}
+        found.add(left)
+    assert len(found) > 2
+
+
+def test_a_crash_in_a_write_that_makes_the_file_longer() -> None:
+    disk = synced_disk(b"old")
+    disk.faults[disk.operations] = Fault.CRASH
+    with pytest.raises(SimulatedCrash):
+        disk.open("folder/file").write(3, [b"new"])
+    assert {content(after) for after in after_crashes(disk)} == {b"old", b"oldnew"}
+
+
 def test_a_restart_of_the_process_loses_nothing() -> None:
     disk = synced_disk(b"old")
     disk.faults[disk.operations] = Fault.CRASH
@@ -211,6 +254,7 @@ def test_room() -> None:
     file.write(0, [b"x" * 60])
     with pytest.raises(StorageFull):
         file.write(50, [b"x" * 51])
+    assert file.size() == 100, "it takes what there is"
     file.truncate(0)
     assert disk.free_bytes() == 100
     disk.capacity = None

@@ -10,7 +10,7 @@
     53  .    value              see group_config
      .  u32  CRC-32 of all before
 
-The file is replaced whole, so it is either the old or the new one.
+It is kept in slots (see slot_file), so it is either the old or the new one, and needs no room when it changes.
 """
 
 from __future__ import annotations

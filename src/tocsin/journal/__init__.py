@@ -19,7 +19,9 @@ reader           payloads back from disk, verified
 scan             walks records, the hot loop of a restart
 walk             all that can be read of a file, and the places that cannot
 tail             torn or damaged: looks at a bad place
+rewriting        writes again what a start finds, so that its sync means something
 atomic_file      small files, whole or not at all
+slot_file        small files that are overwritten in place, without a free byte
 meta             identity of the journal
 recovery_table   what recovery does in which situation
 recovery_segment one segment during recovery
@@ -27,6 +29,7 @@ recovery         opens a journal
 snapshot         state snapshots, two generations
 stream           retained topics: append, search, drop
 stream_file      one file of a retained topic
+stream_spare     the room for its next file
 stream_entry     one block in it
 stream_view      the same file as others on the host read it
 stream_index     where its entries are; the side index file

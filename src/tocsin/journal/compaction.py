@@ -80,14 +80,16 @@ def _rewrite(files: Files, job: RewriteSegment) -> SegmentIndex | None:
         header = _header_of(source, name)
         with suppress(FileNotFoundError):
             files.remove(temporary)
-        target = files.create(temporary, 0)
         try:
-            index = _copy(job, source, header, target, name)
+            target = files.create(temporary, 0)
+            try:
+                index = _copy(job, source, header, target, name)
+            finally:
+                target.close()
         except StorageFull:
-            files.remove(temporary)
+            with suppress(FileNotFoundError):
+                files.remove(temporary)
             return None
-        finally:
-            target.close()
     finally:
         source.close()
     files.rename(temporary, name)

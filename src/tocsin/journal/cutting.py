@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from tocsin.journal.jobs import CutJob
 from tocsin.journal.record import HEADER, RecordEncoder
+from tocsin.journal.reserve import take_reserve
 from tocsin.journal.segment import (
     FILE_HEADER_BYTES,
     SEGMENT_FOLDER,
@@ -32,7 +33,7 @@ def shortened_copy(files: Files, job: CutJob, segment_bytes: int) -> tuple[FileH
     """Make a durable copy of the segment up to the cut, under its temporary name: (header, end, chain).
 
     The records stand where they stood, so their checks stay valid. A barrier behind them proves that all of
-    it was synced. When there is no room, StorageFull is raised and no copy stays behind.
+    it was synced. When there is no room, and no reserve, StorageFull is raised and no copy stays behind.
     """
     assert job.segment is not None
     name = segment_name(job.segment)
@@ -44,7 +45,7 @@ def shortened_copy(files: Files, job: CutJob, segment_bytes: int) -> tuple[FileH
         chain = HEADER.unpack(source.read(job.record, HEADER.size))[0] if job.record else header.chain()
         with suppress(FileNotFoundError):
             files.remove(name + TEMPORARY)
-        target = files.create(name + TEMPORARY, segment_bytes)
+        target = _create(files, name + TEMPORARY, segment_bytes)
         try:
             encoder = _copy(source, target, job, header, chain)
         except StorageFull:
@@ -55,6 +56,16 @@ def shortened_copy(files: Files, job: CutJob, segment_bytes: int) -> tuple[FileH
     finally:
         source.close()
     return header, encoder.position, encoder.chain
+
+
+def _create(files: Files, name: str, segment_bytes: int) -> File:
+    """On a full disk the reserve is there for it: the segment that is replaced makes room for the next one."""
+    try:
+        return files.create(name, segment_bytes)
+    except StorageFull:
+        if not take_reserve(files, name):
+            raise
+        return files.open(name)
 
 
 def _copy(source: File, target: File, job: CutJob, header: FileHeader, chain: int) -> RecordEncoder:

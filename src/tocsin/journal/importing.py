@@ -103,6 +103,8 @@ def complete_import(files: Files) -> bool:
     if decided is None:
         return False
     count, lsn = decided
+    # The decision is durable before anything old goes, also when its own process could not sync it.
+    files.sync_directory("")
     staged = numbered(files.list(SEGMENT_FOLDER), ".seg" + INCOMING)
     if len(staged) == count:
         _remove_old(files)

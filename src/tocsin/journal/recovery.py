@@ -90,7 +90,9 @@ def _identify(files: Files, random: Random) -> Identity:
         identity = create_meta(files, random)
     for folder in (SEGMENT_FOLDER, SNAPSHOT_FOLDER, STREAM_FOLDER):
         files.make_folder(folder)
+    # The process before may have stopped because it could not sync a name that is seen now.
     files.sync_directory("")
+    files.sync_directory(SNAPSHOT_FOLDER)
     return identity
 
 

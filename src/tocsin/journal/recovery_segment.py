@@ -8,6 +8,7 @@ from tocsin.journal import recovery_table as table
 from tocsin.journal.record import HEADER_BYTES
 from tocsin.journal.recovery_table import Case, Do, Tail, decide
 from tocsin.journal.reserve import has_reserve
+from tocsin.journal.rewriting import wipe, write_again
 from tocsin.journal.scan import Record, ScanState, Stop, scan_file
 from tocsin.journal.segment import (
     FILE_HEADER_BYTES,
@@ -25,8 +26,6 @@ from tocsin.journal.segment_index import SegmentIndex, decode_index
 from tocsin.journal.tail import find_proof, header_torn, looks_torn, used_end
 from tocsin.journal.writer import ActiveSegment
 from tocsin.runtime.ports import File, Files
-
-_ZERO = bytes(64 * 1024)
 
 
 class SegmentOpener:
@@ -153,12 +152,8 @@ class OpenedSegment:
         if self._state is not HeaderState.GOOD:
             self._give_back()
             return None
-        if case.do is Do.CUT:
-            self._wipe(self._scan.position)
         if self._newest:
-            # When just the process crashed, what was read may be in memory only: make it durable before
-            # building on it.
-            self._file.sync()
+            self._make_durable(torn=case.do is Do.CUT)
         if not self._newest or self._stop is Stop.SEALED:
             self._file.close()
             return None
@@ -170,18 +165,21 @@ class OpenedSegment:
         active.proven = scan.barriers > 0 and scan.commit_start == scan.position - HEADER_BYTES
         return active
 
-    def _wipe(self, position: int) -> None:
-        """Zero what a torn commit left, in place: cutting the file would give up its allocated room."""
-        end = used_end(self._file, position)
-        while position < end:
-            count = min(len(_ZERO), end - position)
-            self._file.write(position, [_ZERO[:count]])
-            position += count
+    def _make_durable(self, *, torn: bool) -> None:
+        """What was read may be in memory only: the process before crashed, or a sync of it failed. All but the last
+        commit is proven; the first one goes with the file header.
+        """
+        scan = self._scan
+        write_again(self._file, scan.commit_start if scan.commit_start > FILE_HEADER_BYTES else 0, scan.position)
+        if self._stop is Stop.SEALED:
+            self._file.truncate(scan.position)
+        if torn:
+            wipe(self._file, scan.position)
+        self._file.sync()
 
     def _give_back(self) -> None:
         """A segment that was never born is the reserve again."""
-        self._wipe(0)
-        self._file.sync()
+        wipe(self._file, 0)
         self._file.close()
         name = segment_name(self._header.first)
         if has_reserve(self._files):

@@ -5,6 +5,7 @@
     journal/reserve.seg                     the next segment: preallocated, all zero, no header yet
     snapshots/<lsn, 20 digits>.snap         state
     streams/<stream id>/<first offset>.seg  a retained topic's own blocks
+    streams/<stream id>/spare               room for the stream's next file
     meta                                    identity of the journal
     *.tmp                                   not finished; removed at the next start
     *.incoming                              of an import (see `importing`); removed at the next start, or taken

@@ -24,7 +24,8 @@ from tocsin.journal.stream_file import (
     stream_folder,
     stream_index_name,
 )
-from tocsin.model.errors import JournalDamaged
+from tocsin.journal.stream_spare import make_spare
+from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Offset
 from tocsin.model.limits import COMMIT_BYTES_MAX, SEGMENT_BYTES_DEFAULT, STREAM_PARTS_MAX
 from tocsin.runtime.ports import Files
@@ -77,6 +78,8 @@ class StreamStore:
         for name in names:
             if name.endswith(TEMPORARY):
                 self._files.remove(f"{folder}/{name}")
+        with suppress(StorageFull):
+            make_spare(self._files, stream_id)
         self._files.sync_directory(folder)
         opened: list[StreamFile] = []
         firsts = numbered(names)
@@ -162,7 +165,7 @@ class StreamStore:
 
     def append(self, stream_id: int, entries: Sequence[StreamEntry]) -> Offset:
         """Make blocks durable at the end of a stream and return its end offset. What is there already is
-        skipped.
+        skipped. StorageFull: not all of it is there; append the rest later.
         """
         end = self.end_offset(stream_id)
         wanted = [entry for entry in entries if entry.first_offset >= end]
@@ -170,6 +173,7 @@ class StreamStore:
             raise JournalDamaged(f"Stream {stream_id} ends at offset {end}, inside a block that is to be appended.")
         for batch in _batches(wanted):
             file = self._room(stream_id, batch[0].first_offset, _size(batch))
+            make_spare(self._files, stream_id)
             file.append(batch)
         return self.end_offset(stream_id)
 
@@ -178,14 +182,14 @@ class StreamStore:
         files = self._streams.get(stream_id, [])
         if files and (files[-1].index.end + size <= self._file_bytes or not files[-1].index.entries):
             return files[-1]
+        if files:
+            files[-1].complete()
         return self._begin(stream_id, offset)
 
     def _begin(self, stream_id: int, offset: int) -> StreamFile:
         assert self._identity is not None, "recover comes first"
         files = self._streams.get(stream_id, [])
-        if files:
-            files[-1].complete()
-        else:
+        if not files:
             self._files.make_folder(STREAM_FOLDER)
             self._files.make_folder(stream_folder(stream_id))
             self._files.sync_directory(STREAM_FOLDER)
@@ -196,13 +200,23 @@ class StreamStore:
     def drop_before(self, stream_id: int, offset: Offset) -> int:
         """Remove whole files that end at or before `offset`; returns the bytes that came back.
 
-        The end offset must outlive the blocks, so when all go an empty file is begun first. Each removal is made
-        durable before the next: of several, a power loss might undo any, and leave a gap that looks like damage.
+        The end offset must outlive the blocks, so before the newest file goes an empty one is begun, in the room of the
+        spare. A stream of an earlier release has none: StorageFull, when the other files brought no room back either.
         """
+        back = self._drop_older(stream_id, offset)
         files = self._streams.get(stream_id, [])
         if files and files[-1].index.entries and files[-1].index.end_offset() <= offset:
             self._begin(stream_id, files[-1].index.end_offset())
-            files = self._streams[stream_id]
+            back += self._drop_older(stream_id, offset)
+            with suppress(StorageFull):
+                make_spare(self._files, stream_id)
+        return back
+
+    def _drop_older(self, stream_id: int, offset: int) -> int:
+        """All but the newest file. Each removal is made durable before the next: of several, a power loss might undo
+        any, and leave a gap that looks like damage.
+        """
+        files = self._streams.get(stream_id, [])
         going = [file for file in files[:-1] if file.index.end_offset() <= offset]
         self._streams[stream_id] = files[len(going) :]
         for file in going:

@@ -17,6 +17,7 @@ from tocsin.journal.atomic_file import replace_file
 from tocsin.journal.jobs import Location
 from tocsin.journal.record import RecordEncoder
 from tocsin.journal.recovery_table import Do, Tail, decide
+from tocsin.journal.rewriting import write_again
 from tocsin.journal.scan import ScanState, Stop, scan_file
 from tocsin.journal.segment import (
     FILE_HEADER_BYTES,
@@ -29,8 +30,9 @@ from tocsin.journal.segment import (
 )
 from tocsin.journal.stream_entry import ENTRY, PREFIX_BYTES, StreamEntry, decode_prefix, encode_prefix
 from tocsin.journal.stream_index import StreamIndex, decode_stream_index, encode_stream_index
+from tocsin.journal.stream_spare import make_spare, spare_name
 from tocsin.journal.tail import find_proof, header_torn, looks_torn
-from tocsin.model.errors import JournalDamaged, NewerFormat
+from tocsin.model.errors import JournalDamaged, NewerFormat, StorageFull
 from tocsin.runtime.ports import File, Files
 
 
@@ -69,7 +71,7 @@ class StreamFile:
         return Location(self.name, 0, index.positions[place], index.lengths[place], PREFIX_BYTES)
 
     def append(self, entries: Sequence[StreamEntry]) -> None:
-        """Write, sync and prove. The index knows the entries only after that."""
+        """Write, sync and prove. The index knows the entries only after that. StorageFull: the file is as it was."""
         start = self.index.end
         encoder = RecordEncoder(self._header.seed(), self._chain, start)
         for entry in entries:
@@ -83,6 +85,11 @@ class StreamFile:
             file.sync()
             file.write(encoder.position, proof.parts)
             file.sync()
+        except StorageFull:
+            # What is written next in this place may be shorter, and must not have the rest of this behind it.
+            file.truncate(start)
+            file.sync()
+            raise
         finally:
             file.close()
         self._chain = proof.chain
@@ -99,14 +106,18 @@ class StreamFile:
 
 
 def begin_stream_file(files: Files, identity: Identity, stream_id: int, first: int, begun_at: int) -> StreamFile:
-    """A new file, durable before anything is appended to it."""
+    """A new file, made of the stream's spare and durable before anything is appended to it. StorageFull: there was no
+    spare and no room for one.
+    """
     header = FileHeader(identity, STREAM_FLAVOUR, first, last=begun_at, stream_id=stream_id)
-    file = files.create(stream_file_name(stream_id, first), 0)
+    make_spare(files, stream_id)
+    file = files.open(spare_name(stream_id))
     try:
         file.write(0, [header.encode()])
         file.sync()
     finally:
         file.close()
+    files.rename(spare_name(stream_id), stream_file_name(stream_id, first))
     files.sync_directory(stream_folder(stream_id))
     return StreamFile(files, header, StreamIndex(first, FILE_HEADER_BYTES), header.chain())
 
@@ -190,10 +201,11 @@ class _Opening:
             proven = bad and find_proof(data, position, scan.seed, position) is not None
             torn = not bad or looks_torn(data, position, stop, position)
             self._decide(table.SegmentSeen(HeaderState.GOOD, self._newest, Tail.BAD, proven, torn), position, stop)
-            self._file.truncate(position)
         if self._newest:
-            # What was read may be in memory only, when just the process crashed; the journal's copy may go
-            # now.
+            # What was read may be in memory only, and the journal's copy may go now. All but the last commit is
+            # proven; the size may be in memory only, too.
+            write_again(self._file, scan.commit_start if scan.commit_start > FILE_HEADER_BYTES else 0, position)
+            self._file.truncate(position)
             self._file.sync()
 
     def _decide(self, seen: table.SegmentSeen, position: int, stop: Stop) -> None:

@@ -183,6 +183,7 @@ class JournalWriter:
             self._active = ActiveSegment(self._files.open(name), header, position=end, chain=chain)
             self._active.proven = True
         self._written_lsn = job.last_lsn
+        self._reserve = make_reserve(self._files, self._segment_bytes, "cut")
         self._dead = False
         return WasCut(job, copy[1] if copy is not None else 0)
 

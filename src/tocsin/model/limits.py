@@ -218,6 +218,8 @@ COMMIT_RECORDS_MAX = 4_096
 MOVE_BLOCKS_MAX = 4_096
 """Blocks of retained topics that one job moves into their own files."""
 SNAPSHOT_EVERY_BYTES = 256 * MIB
+ROOM_SNAPSHOT_SECONDS = 30.0
+"""Between two snapshots that are taken only to bring room back, while there is enough of it."""
 SNAPSHOT_ITEMS_MAX = 50_000_000
 """Values in one section of a snapshot, which holds a whole destination."""
 

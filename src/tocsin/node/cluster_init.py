@@ -24,8 +24,8 @@ from pathlib import Path
 from tocsin.cluster.group_config import GroupConfig, Replica, first_config
 from tocsin.cluster.vote import Vote, encode_vote
 from tocsin.cluster.voter import FIRST_BALLOT
-from tocsin.journal.atomic_file import replace_file
 from tocsin.journal.meta import create_meta
+from tocsin.journal.slot_file import save_slots
 from tocsin.model.errors import ConfigError, StorageFull
 from tocsin.model.limits import CLUSTER_ID_CHARACTERS
 from tocsin.node.cluster_config import ClusterConfig, Group
@@ -33,7 +33,7 @@ from tocsin.node.cluster_file import write_cluster
 from tocsin.node.cluster_identity import write_identity
 from tocsin.node.cluster_secret import fingerprint, new_secret, write_secret
 from tocsin.replication.journal_work import store_of
-from tocsin.runtime.disk import Disk, SystemRandom
+from tocsin.runtime.disk import Disk, SystemRandom, make_directory
 
 CLUSTER_FILE = "cluster.toml"
 SECRET_FILE = "secret"
@@ -67,7 +67,7 @@ def create_cluster(directory: Path, make: MakeConfig) -> ClusterConfig:
         raise ClusterExists(f"{directory} holds {what}; nothing was changed. Choose another directory.")
     secret = new_secret()
     config = make(secrets.token_hex(CLUSTER_ID_CHARACTERS // 2), fingerprint(secret))
-    directory.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(directory.parent)
     growing = directory.parent / f".{directory.name}.{secrets.token_hex(4)}"
     try:
         growing.mkdir(mode=0o700)
@@ -115,7 +115,7 @@ def _write_first_value(root: Path, config: ClusterConfig, group: Group) -> None:
     first: GroupConfig = first_config(members, voters.values(), group.copies)
     for name, voter in voters.items():
         vote = Vote(voter.store, accepted=FIRST_BALLOT, config=first)
-        if not replace_file(disks[name], VOTE, [encode_vote(vote)]):
+        if not save_slots(disks[name], VOTE, encode_vote(vote)):
             raise StorageFull("No room left on the disk for the first votes; free some space.")
 
 

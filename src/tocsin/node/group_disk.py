@@ -38,13 +38,17 @@ class Owner(Protocol):
     def progress(self) -> None:
         """Something else was done: there may be more to do."""
 
+    @property
+    def serving(self) -> object | None:
+        """There while this member is the one that writes records."""
+
 
 class GroupDisk:
     def __init__(self, opening: StoreSettings, log: HostedLog, snapshot_bytes: int, now: float) -> None:
         self._opening, self.log, self._snapshot_bytes = opening, log, snapshot_bytes
         self.store = GroupStore(opening, now)
         log.replace(self.store.opened.log, self.store.journal)
-        self._due = True
+        self._due, self._now = True, now
         self._again: LogJob | None = None
         """A job that found no room on the disk."""
         self._install: Callable[[], None] | None = None
@@ -61,7 +65,7 @@ class GroupDisk:
         self.store.attach(self._workers, self.progress)
         self._snapshots = GroupSnapshots(
             self._opening.files, self.store, self.log, self._workers, self._snapshot_bytes,
-            lambda: owner.stands_at, lambda: owner.committed, self.progress,
+            lambda: owner.stands_at, lambda: owner.committed, self.progress, self._move_on,
         )  # fmt: skip
         self.transfer = transfer = Transfer(
             self._opening.files, self._workers, self.store.journal, self.store.opened.recovered.identity,
@@ -72,6 +76,11 @@ class GroupDisk:
     def progress(self) -> None:
         self._due = True
         self._owner.progress()
+
+    def _move_on(self) -> None:
+        manager = self.store.manager
+        if self._owner.serving is not None and manager.ledger.has_room:
+            manager.directory.move_on(manager.ledger)
 
     # ---- the log
 
@@ -161,11 +170,11 @@ class GroupDisk:
         if stateful and (self._due or self._snapshots.running):
             self._due = False
             store.upkeep.step(Lsn(min(self._owner.committed, self._owner.stands_at)))
-            self._snapshots.step(manager.directory)
+            self._snapshots.step(manager.directory, self._now)
 
     def tick(self, now: float) -> None:
         """Now and then: look whether anything is to be kept up."""
-        self._due = True
+        self._due, self._now = True, now
         self.transfer.tick(now)
         again, self._again = self._again, None
         if again is not None:

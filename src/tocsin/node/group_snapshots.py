@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tocsin.message_manager.directory import Directory
 from tocsin.model.identity import Lsn
+from tocsin.model.limits import ROOM_SNAPSHOT_SECONDS
 from tocsin.node.group_log import HostedLog
 from tocsin.node.group_store import GroupStore
 from tocsin.node.snapshot_run import SnapshotRun
@@ -28,14 +29,18 @@ class GroupSnapshots:
         stands_at: Callable[[], int],
         committed: Callable[[], int],
         progress: Callable[[], None],
+        move_on: Callable[[], None],
     ) -> None:
+        """`move_on` has a record written that changes nothing, by the one member that can."""
         self._files, self._store, self._log, self._workers = files, store, log, workers
-        self._stands_at, self._committed, self._progress = stands_at, committed, progress
+        self._stands_at, self._committed, self._progress, self._move_on = stands_at, committed, progress, move_on
         self._snapshot_bytes = snapshot_bytes
         snapshot = store.opened.recovered.snapshot
         self._newest = int(snapshot.lsn) if snapshot is not None else 0
         self._bytes = 0
         self._room_sought = Lsn(0)
+        self._room_at = 0.0
+        self._for_room = False
         self._run: SnapshotRun | None = None
         self._wanted: list[Over] = []
         """Those who wait for a snapshot that has not begun yet."""
@@ -55,16 +60,17 @@ class GroupSnapshots:
         self._wanted.append(over)
         self._progress()
 
-    def step(self, directory: Directory) -> None:
+    def step(self, directory: Directory, now: float) -> None:
         """Begins one if there is reason to, or goes on with it."""
         if self._run is not None:
             self._run.step()
             return
         journal = self._store.journal
-        starved = journal.lacks_snapshot and journal.last_lsn > self._room_sought
-        if self._wanted or self._bytes > self._snapshot_bytes or starved:
-            # Tried once for each record: when there is no room for a snapshot either, trying harder does not help.
-            self._room_sought = journal.last_lsn
+        # On a full disk once for each record: when there is no room for a snapshot either, trying harder does not help.
+        starved = journal.full and journal.last_lsn > self._room_sought
+        self._for_room = journal.wants_snapshot and (now >= self._room_at or starved)
+        if self._wanted or self._bytes > self._snapshot_bytes or self._for_room:
+            self._room_at, self._room_sought = now + ROOM_SNAPSHOT_SECONDS, journal.last_lsn
             self._begin(directory)
 
     def _begin(self, directory: Directory) -> None:
@@ -73,6 +79,7 @@ class GroupSnapshots:
         if self._stands_at() == self._newest:
             # Nothing has happened since the last one: it is as good as a new one.
             self._over(self._newest > 0)
+            self._follow_up()
             return
         self._run = SnapshotRun(
             self._files,
@@ -93,7 +100,15 @@ class GroupSnapshots:
             kept = self.keep_behind()
             self._log.snapshot_taken(self._newest if kept is None else min(self._newest, kept))
             self._newest = int(run.lsn)
+            self._follow_up()
         self._over(went_well)
+
+    def _follow_up(self) -> None:
+        """Room comes back below the older of two snapshots, and each needs an LSN of its own: a group that does nothing
+        else must not wait for the next message. Each member takes its own snapshots, so one record follows each.
+        """
+        if self._for_room:
+            self._move_on()
 
     def _over(self, went_well: bool) -> None:
         awaiting, self._awaiting = self._awaiting, []

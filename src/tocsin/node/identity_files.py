@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from tocsin.journal.atomic_file import replace_file
+from tocsin.journal.slot_file import load_slots, save_slots
 from tocsin.journal.snapshot import SPARE
 from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.runtime.ports import Files, Random
@@ -21,13 +23,22 @@ def next_boot(files: Files, wall: float) -> int:
     """The number of this start, written durably before any id of it can be given out.
 
     It counts up, so ids never repeat, whatever the clock says. It also begins at the seconds since 2020: the starts
-    that a restored backup has forgotten had lower numbers.
+    that a restored backup has forgotten had lower numbers. After the first time it needs no room on the disk.
     """
-    boot = int(_read(files, _BOOT) or b"0") + 1
+    try:
+        text = load_slots(files, _BOOT)
+    except FileNotFoundError:
+        text = b"0"
+    if not text.isdigit():
+        raise JournalDamaged(
+            "The file `boot` in the data directory is damaged, so ids might be given out twice. If the machine's clock"
+            " is right, remove it: the next start takes its number from the clock."
+        )
+    boot = int(text) + 1
     seconds = int(wall) - _START_OF_2020
     if seconds < _SECONDS_BELIEVED:
         boot = max(boot, seconds)
-    _replace(files, _BOOT, str(boot).encode())
+    _note(files, lambda: save_slots(files, _BOOT, str(boot).encode()))
     return boot
 
 
@@ -36,7 +47,7 @@ def node_secret(files: Files, random: Random) -> bytes:
     secret = _read(files, _SECRET)
     if secret is None:
         secret = random.bytes(_SECRET_BYTES)
-        _replace(files, _SECRET, secret)
+        _note(files, lambda: replace_file(files, _SECRET, [secret]))
     if len(secret) != _SECRET_BYTES:
         raise JournalDamaged("The file `secret` in the data directory has the wrong size; restore it or remove it.")
     return secret
@@ -53,11 +64,11 @@ def _read(files: Files, name: str) -> bytes | None:
         file.close()
 
 
-def _replace(files: Files, name: str, data: bytes) -> None:
-    if replace_file(files, name, [data]):
+def _note(files: Files, write: Callable[[], bool]) -> None:
+    if write():
         return
     # What was set aside for snapshots gives way: a server must start on a full disk, or nobody can empty its queues.
     with suppress(FileNotFoundError):
         files.remove(SPARE)
-    if not replace_file(files, name, [data]):
+    if not write():
         raise StorageFull("The disk is full: the server can't even note that it starts. Free some space.")

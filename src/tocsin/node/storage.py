@@ -11,10 +11,9 @@ from tocsin.journal.reader import BlockReader
 from tocsin.journal.recovery import Recovered, recover
 from tocsin.journal.stream import StreamStore
 from tocsin.message_manager.machine import MessageManager, Settings
-from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.recovery import Recovery
 from tocsin.model.identity import Lsn
-from tocsin.model.limits import SNAPSHOT_EVERY_BYTES
+from tocsin.model.limits import ROOM_SNAPSHOT_SECONDS, SNAPSHOT_EVERY_BYTES
 from tocsin.node.block_reads import BlockReads
 from tocsin.node.snapshot_run import SnapshotRun
 from tocsin.node.upkeep import Upkeep
@@ -51,6 +50,7 @@ class Storage:
         self._bytes_since_snapshot = 0
         self._upkeep_due = True
         self._room_sought = Lsn(0)
+        self._now = self._room_at = 0.0
         self._workers: Workers | None = None
 
     def open(self, settings: Settings, now: float, wall: float) -> MessageManager:
@@ -139,9 +139,10 @@ class Storage:
         ledger, upkeep = self.manager.ledger, self._upkeep_due or self._snapshot is not None
         return bool(upkeep or ledger.reads or ledger.drops or self._sync_wanted or self.journal.pending_bytes())
 
-    def tick(self) -> None:
+    def tick(self, now: float) -> None:
         """Now and then: look whether anything is to be kept up. Small commits alone give no reason to."""
         self._upkeep_due = True
+        self._now = now
 
     @property
     def synced_lsn(self) -> Lsn:
@@ -182,10 +183,14 @@ class Storage:
             self._snapshot.step()
         elif self._bytes_since_snapshot > self._snapshot_bytes:
             self.begin_snapshot()
-        elif journal.lacks_snapshot and journal.last_lsn > self._room_sought:
-            # Tried once for each record: when there is no room for a snapshot either, trying harder does not help.
+        elif journal.wants_snapshot and (self._now >= self._room_at or self._is_starved()):
+            self._room_at = self._now + ROOM_SNAPSHOT_SECONDS
             self._room_sought = journal.last_lsn
             self.begin_snapshot()
+
+    def _is_starved(self) -> bool:
+        """Tried once for each record: when there is no room for a snapshot either, trying harder does not help."""
+        return self.journal.full and self.journal.last_lsn > self._room_sought
 
     # ---- snapshots
 
@@ -210,18 +215,9 @@ class Storage:
 
     def _snapshot_over(self, went_well: bool) -> None:
         self._snapshot = None
-        if went_well and self.recovered.journal.lacks_snapshot:
-            self._move_on()
+        if went_well and self.recovered.journal.wants_snapshot:
+            self.manager.directory.move_on(self.manager.ledger)
         self._progress()
-
-    def _move_on(self) -> None:
-        """Room comes back below the older of two snapshots, and each needs an LSN of its own.
-
-        So that a full disk does not wait for somebody to acknowledge something, a record that changes nothing follows.
-        """
-        ledger = self.manager.ledger
-        dead = self.manager.directory.dead_messages(ledger)
-        dead.lsn = ledger.append(RecordKind.FORGET, write_map({"destination": dead.id, "producer": b""}))
 
     @property
     def idle(self) -> bool:

@@ -34,7 +34,10 @@ class Upkeep:
         self._reader, self._workers, self._progress = reader, workers, progress
         self._own_reader = BlockReader(files)
         self._maintaining = self._moving = False
+        self._undropped: list[DropStream] = []
+        """Those that found no room: only streams of earlier releases need any."""
         self._moved_to = 0
+        self._swept = False
 
     @property
     def busy(self) -> bool:
@@ -45,6 +48,11 @@ class Upkeep:
 
         `safe_lsn` as in `Journal.maintenance`.
         """
+        if not self._swept:
+            self._sweep()
+        undropped, self._undropped = self._undropped, []
+        for drop in undropped:
+            self.drop_stream(drop)
         journal = self._owner.journal
         if not self._maintaining and (job := journal.maintenance(safe_lsn)) is not None:
             self._maintaining = True
@@ -67,20 +75,34 @@ class Upkeep:
 
     # ---- retained topics
 
+    def _sweep(self) -> None:
+        """Once after a start: what retention or a purge had decided to drop, and a crash kept from it."""
+        self._swept = True
+        for state in self._owner.manager.directory:
+            files = self._owner.streams.files_of(state.id) if state.options.retained else []
+            if files and files[0].last_time_ms and files[0].end_offset <= state.log.first_offset:
+                self.drop_stream(DropStream(state.id, state.log.first_offset))
+
     def drop_stream(self, drop: DropStream) -> None:
         streams = self._owner.streams
 
-        def job() -> None:
-            if drop.before is None:
-                streams.delete(drop.destination)
-            else:
-                streams.drop_before(drop.destination, Offset(drop.before))
+        def job() -> bool:
+            try:
+                if drop.before is None:
+                    streams.delete(drop.destination)
+                else:
+                    streams.drop_before(drop.destination, Offset(drop.before))
+            except StorageFull:
+                return False
+            return True
 
-        self._workers.upkeep(job, self._stream_dropped)
+        self._workers.upkeep(job, lambda done: self._stream_dropped(drop, done))
 
-    def _stream_dropped(self, _: object) -> None:
+    def _stream_dropped(self, drop: DropStream, done: bool) -> None:
         """Which of its files are gone only the thread knows: the reader opens what it needs again."""
-        self._workers.read(self._reader.close, lambda _: self._progress())
+        if not done:
+            self._undropped.append(drop)
+        self._workers.read(self._reader.close, lambda _: self._progress() if done else None)
 
     def _move_retained(self, bound: Lsn) -> None:
         """Blocks of retained topics leave sealed segments for their own files, once, in the order of their offsets."""

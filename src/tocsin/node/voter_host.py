@@ -21,7 +21,7 @@ from tocsin.cluster.register_messages import (
 )
 from tocsin.cluster.vote import Vote, decode_vote, encode_vote
 from tocsin.cluster.voter import Voter, VoterEvent
-from tocsin.journal.atomic_file import replace_file
+from tocsin.journal.slot_file import load_slots, save_slots
 from tocsin.model.errors import ProtocolError, StorageFull
 from tocsin.model.limits import VOTE_RETRY_SECONDS
 from tocsin.node.outgoing import Outgoing, group_messages
@@ -38,21 +38,18 @@ TO_VOTER = (Prepare, Accept, Heartbeat, Initialise, Resigned, CommitSeen)
 def read_vote(files: Files, random: Random) -> Vote:
     """The vote on disk. Whoever has none is a new voter, which no configuration counts yet."""
     try:
-        file = files.open(VOTE)
+        data = load_slots(files, VOTE)
     except FileNotFoundError:
         vote = Vote(int.from_bytes(random.bytes(8), "little"))
         if not write_vote(files, vote):
             raise StorageFull("No room left on the disk to note a vote; free some space.") from None
         return vote
-    try:
-        return decode_vote(file.read(0, file.size()), VOTE)
-    finally:
-        file.close()
+    return decode_vote(data, VOTE)
 
 
 def write_vote(files: Files, vote: Vote) -> bool:
-    """False when there is no room on the disk: then the former vote stands."""
-    return replace_file(files, VOTE, [encode_vote(vote)])
+    """False when there is no room on the disk, which only the first vote needs: then the former vote stands."""
+    return save_slots(files, VOTE, encode_vote(vote))
 
 
 class VoterHost:

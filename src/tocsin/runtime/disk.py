@@ -22,6 +22,7 @@ _JOIN_BYTES_MAX = 64 * 1024
 vectors.
 """
 _LOCK_FILE = "lock"
+_HOLDER_BYTES = 20
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -135,6 +136,28 @@ class DiskFile:
             os.close(descriptor)
 
 
+def make_directory(path: str | os.PathLike[str]) -> None:
+    """Create a directory, and those above it, unless it is there. Its name is made durable in any case: whoever created
+    it may have been stopped before that.
+    """
+    names = [os.path.abspath(path)]
+    while not os.path.isdir(above := os.path.dirname(names[-1])):
+        names.append(above)
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    for name in names:
+        # A directory above that may not be read was made by somebody else, long ago.
+        if os.access(os.path.dirname(name), os.R_OK):
+            _sync_directory(os.path.dirname(name))
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class Disk:
     """`Files` under one directory, which is created when missing. Files are readable by their owner only."""
 
@@ -143,7 +166,7 @@ class Disk:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.path.abspath(root)
         with _translated("create", self._root):
-            os.makedirs(self._root, mode=0o700, exist_ok=True)
+            make_directory(self._root)
 
     def _path(self, name: str) -> str:
         assert ".." not in name.split("/"), "names stay inside the data directory"
@@ -191,11 +214,7 @@ class Disk:
     def sync_directory(self, folder: str) -> None:
         path = self._path(folder)
         with _translated("sync", path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _sync_directory(path)
 
     def make_folder(self, folder: str) -> None:
         path = self._path(folder)
@@ -230,12 +249,12 @@ def lock_directory(root: str | os.PathLike[str]) -> DirectoryLock:
     directory = os.path.abspath(root)
     path = os.path.join(directory, _LOCK_FILE)
     with _translated("lock", path):
-        os.makedirs(directory, mode=0o700, exist_ok=True)
+        make_directory(directory)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            holder = os.pread(descriptor, _HOLDER_BYTES, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
             raise DataDirectoryInUse(
                 f"The data directory {directory} is in use by process {holder}; stop it or choose another directory."
@@ -243,8 +262,8 @@ def lock_directory(root: str | os.PathLike[str]) -> DirectoryLock:
         except BaseException:
             os.close(descriptor)
             raise
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        # Over what was there, so that a full disk is no obstacle.
+        os.pwrite(descriptor, f"{os.getpid()}\n".ljust(_HOLDER_BYTES).encode("ascii"), 0)
         return DirectoryLock(descriptor)
 
 

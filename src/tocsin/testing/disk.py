@@ -12,8 +12,14 @@ rename always as a whole. What never reached the disk reads as zero.
 Every call that changes something counts as one operation. A test can have any operation crash the process
 (SimulatedCrash; all later calls fail too), fail (EIO: StorageFailed) or find no room (StorageFull); let the
 disk fill up (`capacity`); flip bits; or make the disk lie about syncs. A crash strikes while the operation is
-under way: its effect is volatile. A sync that fails leaves what it should have written readable, but a later
-sync does not write it either.
+under way: its effect is volatile.
+
+A sync that fails does to a file what kernels do: of what it should have written nothing has reached the disk (or, with
+FAIL_HALFWAY, some of it); all of it stays readable, also after `restart`; a later sync succeeds and does not write it,
+unless it is written again; and a power loss takes it. Directories are the file system's own: after a failed sync a
+later one works.
+
+A write for which there is no room takes what is left before it fails.
 """
 
 from __future__ import annotations
@@ -33,6 +39,7 @@ _TRACE_MAX = 100_000
 class Fault(Enum):
     CRASH = "the process dies"
     FAIL = "input/output error"
+    FAIL_HALFWAY = "input/output error, after some of a sync"
     NO_ROOM = "no room left"
 
 
@@ -72,6 +79,12 @@ class _Inode:
     def sync(self) -> None:
         for position, data in self.changes:
             self.apply(self.durable, position, data)
+        self.changes.clear()
+
+    def sync_failed(self, halfway: Random | None) -> None:
+        """The changes count as written, and are not on disk, or some of them are."""
+        if halfway is not None:
+            self.durable = self.after_crash(halfway)
         self.changes.clear()
 
     def after_crash(self, random: Random) -> bytearray:
@@ -178,6 +191,9 @@ class SimulatedDisk:
             if bit // 8 < len(content):
                 content[bit // 8] ^= 1 << bit % 8
 
+    def synced(self, name: str) -> None:
+        """A file has become durable; for a disk that tells."""
+
     def _operation(self, action: str, name: str) -> bool:
         """Count an operation and meet its fault; True when the process dies in the middle of it."""
         self._check_alive()
@@ -185,7 +201,7 @@ class SimulatedDisk:
         if number < _TRACE_MAX:
             self.trace.append(f"{number} {action} {name}")
         fault = self.faults.get(number)
-        if fault is Fault.FAIL:
+        if fault is Fault.FAIL or fault is Fault.FAIL_HALFWAY:
             raise StorageFailed(f"The disk failed to {action} {name}: simulated error.")
         if fault is Fault.NO_ROOM:
             raise StorageFull(f"No room left on the disk to {action} {name}: simulated.")
@@ -202,8 +218,8 @@ class SimulatedDisk:
         if crashed:
             raise SimulatedCrash("the process dies here")
 
-    def _need_room(self, growth: int, action: str, name: str) -> None:
-        if growth > 0 and growth > self.free_bytes():
+    def _need_room(self, missing: int, action: str, name: str) -> None:
+        if missing > 0:
             raise StorageFull(f"No room left on the disk to {action} {name}; free some space.")
 
     # The Files port.
@@ -220,7 +236,7 @@ class SimulatedDisk:
         folder, last = self._parent(name)
         if last in folder.entries:
             raise FileExistsError(name)
-        self._need_room(size, "create", name)
+        self._need_room(size - self._free_bytes(), "create", name)
         inode = _Inode()
         folder.change(None, last, inode)
         if size:
@@ -269,6 +285,9 @@ class SimulatedDisk:
 
     def free_bytes(self) -> int:
         self._check_alive()
+        return self._free_bytes()
+
+    def _free_bytes(self) -> int:
         if self.capacity is None:
             return 1 << 60
         return max(0, self.capacity - self._used(self._root))
@@ -315,8 +334,10 @@ class SimulatedFile:
     def write(self, position: int, parts: Sequence[Buffer]) -> None:
         crashed = self._disk._operation("write", self._name)
         data = b"".join(parts)
-        self._disk._need_room(position + len(data) - len(self._inode.content), "write", self._name)
-        self._inode.change(position, data)
+        fits = len(self._inode.content) + self._disk._free_bytes() - position
+        if fits > 0:
+            self._inode.change(position, data[:fits])
+        self._disk._need_room(len(data) - fits, "write", self._name)
         self._disk._die_if(crashed)
 
     def read(self, position: int, length: int) -> bytes:
@@ -331,11 +352,12 @@ class SimulatedFile:
         try:
             self._disk._die_if(self._disk._operation("sync", self._name))
         except StorageFailed:
-            # As kernels do: what could not be written is forgotten, and a second sync would report success.
-            self._inode.changes.clear()
+            number = self._disk.operations - 1
+            self._inode.sync_failed(Random(number) if self._disk.faults.get(number) is Fault.FAIL_HALFWAY else None)
             raise
         if not self._disk.lies:
             self._inode.sync()
+            self._disk.synced(self._name)
 
     def truncate(self, size: int) -> None:
         crashed = self._disk._operation("truncate", self._name)

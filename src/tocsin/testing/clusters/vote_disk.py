@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from tocsin.cluster.vote import Vote, decode_vote
+from tocsin.journal.slot_file import read_slots
 from tocsin.testing.disk import SimulatedDisk
 
 VOTE = "vote"
@@ -27,11 +28,14 @@ class VoteDisk(SimulatedDisk):
             self._renamed = False
             self.tell()
 
+    def synced(self, name: str) -> None:
+        if name == VOTE:
+            self.tell()
+
     def tell(self) -> None:
         """What the disk says now, if there is a vote on it."""
         if VOTE in self.list(""):
-            file = self.open(VOTE)
-            self._voted(decode_vote(file.read(0, file.size()), VOTE))
+            self._voted(decode_vote(read_slots(self, VOTE), VOTE))
 
     def after_power_loss(self, random: Random) -> VoteDisk:
         disk = VoteDisk(self._voted)

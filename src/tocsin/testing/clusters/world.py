@@ -11,8 +11,8 @@ from tocsin.cluster.group_config import Replica, first_config
 from tocsin.cluster.slots import SlotTable
 from tocsin.cluster.vote import Vote, encode_vote
 from tocsin.cluster.voter import FIRST_BALLOT
-from tocsin.journal.atomic_file import replace_file
 from tocsin.journal.meta import create_meta
+from tocsin.journal.slot_file import save_slots
 from tocsin.message_manager.machine import Settings as ManagerSettings
 from tocsin.replication.journal_work import store_of
 from tocsin.replication.settings import GroupSettings
@@ -104,7 +104,7 @@ class ClusterWorld:
             first = first_config(members, voters, self.shape.copies)
             for voter in voters:
                 vote = Vote(voter.store, accepted=FIRST_BALLOT, config=first)
-                replace_file(disks[voter.node], VOTE, [encode_vote(vote)])
+                save_slots(disks[voter.node], VOTE, encode_vote(vote))
 
     def start(self) -> None:
         for host in self.hosts.values():
