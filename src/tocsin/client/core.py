@@ -453,12 +453,16 @@ class Core:
         if consumer is not None and fields.get("gone"):
             flat = fields["gone"]
             consumer.on_gone(zip(flat[::2], flat[1::2], strict=True))
-        if consumer is not None and fields.get("end"):
-            code = fields.get("code")
-            error = from_code(code, fields.get("text", "The server ended the consumer.")) if code else None
+        if consumer is None:
+            return
+        code = fields.get("code")
+        error = from_code(code, fields.get("text", "The server ended the consumer.")) if code else None
+        if fields.get("end"):
             consumer.on_end(error)
-            if error is not None and consumer.listening:
-                self.tell(error)
+        elif error is not None and not consumer.listening:
+            consumer.on_unreadable(error)
+        if error is not None and consumer.listening:
+            self.tell(error)
 
     def _on_ping(self, frame: Frame) -> None:
         self.output.append(signal(FrameType.PONG))
