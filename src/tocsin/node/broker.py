@@ -74,7 +74,7 @@ class Broker:
         now = self._clock.now()
         self.clients.tick(now)
         self.manager.tick(now, self._clock.wall())
-        self.storage.tick()
+        self.storage.tick(now)
 
     def next_deadline(self) -> float | None:
         return self.manager.next_deadline()
