@@ -184,7 +184,8 @@ class Session:
 
         `columns` names what is wanted of them (such as "body", "key", "timestamp", "property:NAME"; all when absent); a
         block may have more. A part of the range that retention has removed, or that is damaged on the server's disk, is
-        an error, unless `skip_removed`. Of a queue the messages that are still there are shown, and not taken; `drain` reads the take of a drain.
+        an error, unless `skip_removed`. Of a queue the messages that are still there are shown, and not taken; `drain`
+        reads the take of a drain.
         """
         spec = reading.range_spec(topic, start, end, columns, selector, prefetch_bytes, skip_removed, drain)
         return RangeReader(self, await self._line.run(reading.open_range(self._state, spec)))

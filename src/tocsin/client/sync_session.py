@@ -198,7 +198,8 @@ class Session:
 
         `columns` names what is wanted of them (such as "body", "key", "timestamp", "property:NAME"; all when absent); a
         block may have more. A part of the range that retention has removed, or that is damaged on the server's disk, is
-        an error, unless `skip_removed`. Of a queue the messages that are still there are shown, and not taken; `drain` reads the take of a drain.
+        an error, unless `skip_removed`. Of a queue the messages that are still there are shown, and not taken; `drain`
+        reads the take of a drain.
 
         On the server's host large ranges are read out of its files, if this process may open them: nothing is sent, and
         blocks are windows into the files. local=False never does that, local=True tries it for every range.
