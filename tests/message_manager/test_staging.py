@@ -347,12 +347,12 @@ def test_rows_whose_commit_is_not_durable_stay_out_of_the_files_of_a_topic() -> 
         client.ask("stage.commit", app="app", epoch=0, stages=[staged])
         # As if a segment had been sealed just now: all rows are looked at again.
         driver.storage._journal_upkeep._moved_to = 0
-        driver.storage.tick()
+        driver.storage.tick(driver.clock.now())
         driver.settle()
         assert state_of(driver, PRICES).stream_end == 0
         assert state_of(driver, PRICES).log.next_offset == 40
     driver.storage._journal_upkeep._moved_to = 0
-    driver.storage.tick()
+    driver.storage.tick(driver.clock.now())
     driver.settle()
     assert state_of(driver, PRICES).stream_end > 0
 
