@@ -28,5 +28,6 @@ stage_routing         stages of several groups: opened, committed and dropped as
 subscription_names    subscriptions whose name may be in use in another group
 dead_letters          one dead message queue out of those of all groups
 merging               one answer out of those of all groups
+commits_seen          what was confirmed here, for the voters of the groups
 cluster_status        what is known of the groups, for people
 """

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tocsin.journal.jobs import Location
 from tocsin.journal.meta import read_meta
 from tocsin.journal.record import HEADER_BYTES, record_bytes
-from tocsin.journal.segment import STREAM_FOLDER, TEMPORARY, Identity, numbered
+from tocsin.journal.segment import STREAM_FOLDER, TEMPORARY, FileHeader, Identity, numbered
 from tocsin.journal.stream_entry import PREFIX_BYTES, StreamEntry
 from tocsin.journal.stream_file import (
     StreamFile,
@@ -84,7 +84,9 @@ class StreamStore:
         opened: list[StreamFile] = []
         firsts = numbered(names)
         for first in firsts:
-            file = open_stream_file(self._files, self._identity, stream_id, first, newest=first == firsts[-1])
+            before = opened[-1].index.end_offset() if opened else 0
+            newest = first == firsts[-1]
+            file = open_stream_file(self._files, self._identity, stream_id, first, newest=newest, before=before)
             if file is None:
                 continue
             if opened and opened[-1].index.end_offset() != file.begun_at:
@@ -160,6 +162,23 @@ class StreamStore:
             found.append(StreamPart(path, Offset(first), Offset(last), index.positions[place], index.end))
             start = last
         return found
+
+    def locations(self, stream_id: int, offset: int, records: int, size: int) -> list[tuple[Offset, Offset, Location]]:
+        """(first offset, end offset, where) of the blocks from an offset on, within bounds, but one in any case."""
+        found: list[tuple[Offset, Offset, Location]] = []
+        for file in self._from(stream_id, offset):
+            index = file.index
+            for place in range(index.holding(offset), index.entries):
+                size -= index.lengths[place]
+                if found and (size < 0 or len(found) >= records):
+                    return found
+                first = index.firsts[place]
+                found.append((Offset(first), Offset(first + index.counts[place]), file.location(place)))
+        return found
+
+    def header_of(self, stream_id: int, name: str) -> FileHeader | None:
+        """What a file begins with."""
+        return next((file.header for file in self._streams.get(stream_id, ()) if file.name == name), None)
 
     # Changing.
 

@@ -6,17 +6,23 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tocsin.journal.jobs import WasCut, WriteJob, Written
-from tocsin.model.errors import StorageFull
+from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn
+from tocsin.node.group_copies import GroupCopies
 from tocsin.node.group_log import HostedLog
 from tocsin.node.group_snapshots import GroupSnapshots
 from tocsin.node.group_store import GroupStore, StoreSettings
+from tocsin.node.mending import Damaged
+from tocsin.node.placing import row_of_record
+from tocsin.node.scrubbing import Scrub
 from tocsin.node.standby import Standby
 from tocsin.node.transfer import Transfer
 from tocsin.node.workers import Workers
 from tocsin.replication.events import InstallSnapshot, SnapshotInstalled, SnapshotRefused
 from tocsin.replication.journal_log import LogDone, LogJob
 from tocsin.replication.log import Entry
+from tocsin.replication.settings import GroupSettings
+from tocsin.runtime.ports import Clock
 
 Entries = tuple[Entry, ...] | None
 Installed = SnapshotInstalled | SnapshotRefused
@@ -44,11 +50,20 @@ class Owner(Protocol):
 
 
 class GroupDisk:
-    def __init__(self, opening: StoreSettings, log: HostedLog, snapshot_bytes: int, now: float) -> None:
+    def __init__(
+        self,
+        opening: StoreSettings,
+        log: HostedLog,
+        snapshot_bytes: int,
+        settings: GroupSettings,
+        node: int,
+        clock: Clock,
+    ) -> None:
         self._opening, self.log, self._snapshot_bytes = opening, log, snapshot_bytes
-        self.store = GroupStore(opening, now)
+        self._settings, self._node, self._clock = settings, node, clock
+        self.store = GroupStore(opening, clock.now())
         log.replace(self.store.opened.log, self.store.journal)
-        self._due, self._now = True, now
+        self._due, self._now = True, clock.now()
         self._again: LogJob | None = None
         """A job that found no room on the disk."""
         self._install: Callable[[], None] | None = None
@@ -62,7 +77,9 @@ class GroupDisk:
 
     def _begin_work(self) -> None:
         owner = self._owner
-        self.store.attach(self._workers, self.progress)
+        self.copies = GroupCopies(self._settings, self._node, self._clock, self.store, self._workers, self.progress)
+        self.store.attach(self._workers, self.progress, self.copies)
+        self.scrub = Scrub(self.store, self._opening.files, self._workers, self.store.mending, lambda: self._is_busy)
         self._snapshots = GroupSnapshots(
             self._opening.files, self.store, self.log, self._workers, self._snapshot_bytes,
             lambda: owner.stands_at, lambda: owner.committed, self.progress, self._move_on,
@@ -72,6 +89,13 @@ class GroupDisk:
             self.store.streams, self._opening.segment_bytes, self._snapshots.take, lambda: self.log.base_lsn,
         )  # fmt: skip
         self._snapshots.keep_behind = lambda: transfer.keep_behind
+
+    @property
+    def _is_busy(self) -> bool:
+        """The disk has something better to do than to be looked through."""
+        store = self.store
+        away = self._closed or self._install is not None
+        return away or store.upkeep.busy or self._snapshots.running or store.reads.pending > 0
 
     def progress(self) -> None:
         self._due = True
@@ -134,13 +158,30 @@ class GroupDisk:
     def read(self, first: int, last: int, done: Callable[[Entries], None]) -> int:
         """Begins to read records of the log and says how many: as many as fit, none when the first is not there.
 
-        `done` gets None when they were moved meanwhile, and the same is to be read again.
+        `done` gets None when they were moved meanwhile, and the same is to be read again. It gets nothing when the
+        first one is damaged: another member is asked for it.
         """
         if self._closed:
             return 0
         store, plan = self.store, self.log.plan_read(first, last)
-        self._workers.read(lambda: store.read_log(plan), done)
+
+        def read(entries: tuple[Entry, ...] | JournalDamaged | None) -> None:
+            if isinstance(entries, JournalDamaged):
+                store.mending.mend(Damaged(first, *row_of_record(store, first)), str(entries))
+                entries = ()
+            done(entries)
+
+        self._workers.read(lambda: store.read_log(plan), read)
         return len(plan.locations) + len(plan.unsynced)
+
+    @property
+    def damage(self) -> tuple[int, int]:
+        """How many records cannot be read and could not be mended, and how many were mended."""
+        return len(self.store.mending.lost), self.store.mending.mended
+
+    def has_lost(self, lsn: int) -> bool:
+        """Whether a record is damaged, and no other member could give it."""
+        return any(damaged.lsn == lsn for damaged in self.store.mending.lost)
 
     # ---- the state
 
@@ -176,6 +217,13 @@ class GroupDisk:
         """Now and then: look whether anything is to be kept up."""
         self._due, self._now = True, now
         self.transfer.tick(now)
+        self.copies.tick(now)
+        if not self._closed:
+            if self.transfer.damaged:
+                self.transfer.damaged = False
+                self.scrub.hurry()
+            self.store.mending.tick(now)
+            self.scrub.tick(now)
         again, self._again = self._again, None
         if again is not None:
             self._perform(again)
