@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from tocsin.model.limits import KIB, ROOM_SNAPSHOT_SECONDS
 from tocsin.node.upkeep import Upkeep
 from tocsin.testing.clock import VirtualClock
@@ -73,12 +75,10 @@ def test_files_that_a_crash_kept_from_being_dropped_go_after_the_start() -> None
     for number in range(MESSAGES):
         producer.send(b"%03d" % number + b"x" * 500)
     driver.advance(1)
-    drop, Upkeep.drop_stream = Upkeep.drop_stream, lambda *_: None  # type: ignore[method-assign, assignment]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Upkeep, "drop_stream", lambda *_: None)
         client.request("destination.purge", destination="topic:kept")
         driver.snapshot()
-    finally:
-        Upkeep.drop_stream = drop  # type: ignore[method-assign]
     (stream,) = driver.disk.list("streams")
     assert len(driver.disk.list(f"streams/{stream}")) > 3
     again = driver.crash(Random(1))
