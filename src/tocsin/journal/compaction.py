@@ -76,6 +76,9 @@ def _drop(files: Files, job: DropSegment) -> SegmentDropped:
 
 
 def _rewrite(files: Files, job: RewriteSegment) -> SegmentIndex | None:
+    if job.live_bytes > files.free_bytes():
+        # It is tried again and again while the disk is full: not by copying until there is no room.
+        return None
     name = segment_name(job.first_lsn)
     temporary = name + TEMPORARY
     source = files.open(name)

@@ -109,6 +109,8 @@ class RewriteSegment:
     """As they were when the job was made; what is released meanwhile goes at the next rewrite."""
     lsns: array[int] | None
     end: int
+    live_bytes: int
+    """What the copy takes, more or less."""
 
 
 @dataclass(frozen=True, slots=True)

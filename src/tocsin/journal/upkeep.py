@@ -166,4 +166,5 @@ def _rewrite(index: SegmentIndex) -> RewriteSegment:
         bytes(index.flags),
         index.lsns,
         index.end,
+        index.live_bytes,
     )

@@ -66,7 +66,7 @@ class Upkeep:
     def _maintained(self, done: Maintained) -> None:
         self._maintaining = False
         self._owner.journal.maintained(done)
-        if isinstance(done, SegmentDropped | SegmentRewritten):
+        if isinstance(done, SegmentDropped) or (isinstance(done, SegmentRewritten) and done.index is not None):
             self._forget(segment_name(done.first_lsn))
         self._progress()
 
