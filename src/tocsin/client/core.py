@@ -456,12 +456,16 @@ class Core:
         if consumer is not None and fields.get("gone"):
             gone, finished = fields["gone"], fields.get("finished", [])
             consumer.on_gone(pairs_of(gone), pairs_of(finished))
-        if consumer is not None and fields.get("end"):
-            code = fields.get("code")
-            error = from_code(code, fields.get("text", "The server ended the consumer.")) if code else None
+        if consumer is None:
+            return
+        code = fields.get("code")
+        error = from_code(code, fields.get("text", "The server ended the consumer.")) if code else None
+        if fields.get("end"):
             consumer.on_end(error)
-            if error is not None and consumer.listening:
-                self.tell(error)
+        elif error is not None and not consumer.listening:
+            consumer.on_unreadable(error)
+        if error is not None and consumer.listening:
+            self.tell(error)
 
     def _on_ping(self, frame: Frame) -> None:
         self.output.append(signal(FrameType.PONG))

@@ -18,7 +18,7 @@ from tocsin.client.pending import OpenEnded, Pending, finished
 from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import IllegalState, TocsinError
 from tocsin.model.identity import NO_ID
-from tocsin.model.limits import CONSUMER_BUFFER_BYTES
+from tocsin.model.limits import CONSUMER_BUFFER_BYTES, UNREADABLE_TOLD_MAX
 from tocsin.model.ranges import Range, RangeSet
 from tocsin.wire.frames import REDELIVERED, Credit, Deliver, write_credit
 
@@ -54,7 +54,7 @@ class ConsumerState:
         "connection", "current", "draining", "ended", "error", "gate", "granted", "granted_bytes", "identity",
         "idle_ticks", "lazy", "listening", "losses", "number", "opened", "position", "ready", "received",
         "received_bytes", "session",
-        "settlements", "settles", "spec", "waiter",
+        "settlements", "settles", "spec", "unreadable", "waiter",
     )  # fmt: skip
 
     def __init__(self, session: SessionState, number: int, spec: ConsumerSpec) -> None:
@@ -94,6 +94,8 @@ class ConsumerState:
         self.closing: Pending | None = None
         # The server will send no more: a browse is over, or the destination is gone (then with an error).
         self.ended = False
+        # What receive() has yet to raise; the oldest go first.
+        self.unreadable: deque[TocsinError] = deque(maxlen=UNREADABLE_TOLD_MAX)
         self.error: TocsinError | None = None
 
     def needs_attention(self) -> bool:
@@ -206,7 +208,7 @@ class ConsumerState:
 
     def notify(self) -> None:
         """Something has changed for whoever waits for a message."""
-        if self.waiter is not None and (self.has_something or self.is_over):
+        if self.waiter is not None and (self.has_something or self.is_over or self.unreadable):
             waiter, self.waiter = self.waiter, None
             waiter.finish()
         if self.listening and self.has_something:
@@ -292,6 +294,11 @@ class ConsumerState:
         self.ended = True
         self.error = error
         self.ready = False
+        self.notify()
+
+    def on_unreadable(self, error: TocsinError) -> None:
+        """Messages are damaged on the server's disk: whoever receives is told once, and goes on behind them."""
+        self.unreadable.append(error)
         self.notify()
 
     def on_gone(self, gone: list[Range], finished: Iterable[Range]) -> None:

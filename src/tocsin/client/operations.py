@@ -221,6 +221,8 @@ def check_consumer(consumer: ConsumerState) -> None:
     consumer.session.core.check_open()
     if consumer.session.failure is not None:
         raise consumer.session.failure
+    if consumer.unreadable:
+        raise consumer.unreadable.popleft()
     if consumer.error is not None and not consumer.buffer:
         raise consumer.error
 

@@ -10,7 +10,19 @@ from tocsin.client_manager.desk import Desk
 from tocsin.client_manager.publishing import confirm, refused
 from tocsin.client_manager.requests import Awaited
 from tocsin.client_manager.session import ProducerState, SessionState, window_for
-from tocsin.cluster.commands import Answer, ConsumerEnded, Delivery, Failed, NotStored, Reply, SettledTo, Stored
+from tocsin.cluster.commands import (
+    Answer,
+    ConsumerEnded,
+    ConsumerKey,
+    Delivery,
+    Failed,
+    NotStored,
+    Reply,
+    SettledTo,
+    Stored,
+    Unreadable,
+)
+from tocsin.model.errors import TocsinError
 from tocsin.wire.frames import Deliver, FrameType, control, write_deliver
 
 
@@ -47,6 +59,8 @@ class Answers:
                     self._desk.send_session(session, refused(session.number, reply), now)
             case ConsumerEnded():
                 self._consumer_ended(reply, now)
+            case Unreadable():
+                self._notice(reply.key, _words(reply.error), now)
             case Answer() | Failed():
                 self._answer(reply, now)
 
@@ -60,13 +74,15 @@ class Answers:
 
     def _consumer_ended(self, ended: ConsumerEnded, now: float) -> None:
         session = self._registry.sessions.get(ended.key[0])
-        if session is None:
-            return
-        session.consumers.discard(ended.key[1])
-        fields: dict[str, Any] = {"consumer": ended.key[1], "end": True}
-        if ended.error is not None:
-            fields |= {"code": ended.error.code, "text": str(ended.error)}
-        self._desk.send_session(session, control(FrameType.NOTICE, session.number, fields), now)
+        if session is not None:
+            session.consumers.discard(ended.key[1])
+        self._notice(ended.key, {"end": True} | ({} if ended.error is None else _words(ended.error)), now)
+
+    def _notice(self, key: ConsumerKey, fields: dict[str, Any], now: float) -> None:
+        session = self._registry.sessions.get(key[0])
+        if session is not None:
+            notice = control(FrameType.NOTICE, session.number, {"consumer": key[1], **fields})
+            self._desk.send_session(session, notice, now)
 
     def _answer(self, reply: Answer | Failed, now: float) -> None:
         awaited = self._desk.awaited.pop(reply.request, None)
@@ -106,3 +122,7 @@ class Answers:
         session.producers[awaited.number] = producer
         credit = producer.settle(0, window_for(self._registry.producers))
         return {"last_sequence": fields["last_sequence"], "credit": credit, "since": fields["since"]}
+
+
+def _words(error: TocsinError) -> dict[str, Any]:
+    return {"code": error.code, "text": str(error)}

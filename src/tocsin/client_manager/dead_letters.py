@@ -31,6 +31,7 @@ from tocsin.cluster.commands import (
     Reply,
     SettledTo,
     SettleMessages,
+    Unreadable,
 )
 from tocsin.model.destination import DEAD_MESSAGES
 from tocsin.model.errors import IllegalState
@@ -233,7 +234,7 @@ class DeadLetters:
             case Answer() | Failed():
                 done = self._requests.pop(reply.request, None)
                 (done or self._answer)(reply)
-            case Delivery() | SettledTo() | ConsumerEnded():
+            case Delivery() | SettledTo() | ConsumerEnded() | Unreadable():
                 found = self._part(reply.key)
                 if found is None:
                     self._answer(reply)
@@ -250,7 +251,9 @@ class DeadLetters:
         whole = (key[0], key[1] & ((1 << _NUMBER_BITS) - 1))
         return (whole, place) if place in self._places and whole in self._consumers else None
 
-    def _part_answered(self, key: ConsumerKey, place: int, reply: Delivery | SettledTo | ConsumerEnded) -> None:
+    def _part_answered(
+        self, key: ConsumerKey, place: int, reply: Delivery | SettledTo | ConsumerEnded | Unreadable
+    ) -> None:
         consumer = self._consumers[key]
         match reply:
             case Delivery():
@@ -259,6 +262,8 @@ class DeadLetters:
                 self._answer(Delivery(key, offset, reply.append_time, reply.ranges, reply.block))
             case SettledTo():
                 self._answer(SettledTo(key, consumer.settled(place, reply.number)))
+            case Unreadable():
+                self._answer(Unreadable(key, reply.error))
             case ConsumerEnded():
                 consumer.ended.add(place)
                 if reply.error is not None or len(consumer.ended) == len(self._places):

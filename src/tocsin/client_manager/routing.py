@@ -38,6 +38,7 @@ from tocsin.cluster.commands import (
     SettledTo,
     SettleMessages,
     Stored,
+    Unreadable,
 )  # fmt: skip
 from tocsin.cluster.slots import SlotTable
 from tocsin.model.destination import DEAD_MESSAGES
@@ -302,8 +303,8 @@ class Router:
                 if producer is not None and producer.group == group:
                     producer.settled(reply.last)
                     self._answer(reply)
-            case ConsumerEnded():
-                self._ended(reply)
+            case ConsumerEnded() | Unreadable():
+                self._told(reply)
             case Answer() | Failed():
                 done = self._repeated[group].pop(reply.request, None)
                 if done is not None:
@@ -311,9 +312,9 @@ class Router:
                 else:
                     self._pending.answered(group, reply)
 
-    def _ended(self, reply: ConsumerEnded) -> None:
+    def _told(self, reply: ConsumerEnded | Unreadable) -> None:
         session = self._book.sessions.get(reply.key[0])
-        if session is not None:
+        if session is not None and isinstance(reply, ConsumerEnded):
             session.consumers.pop(reply.key[1], None)
         self._answer(reply)
 
@@ -356,7 +357,7 @@ class Router:
             error = reply.error
             if isinstance(error, StaleName):
                 error = InvalidDestination(f"{consumer.opened.destination} has been deleted.")
-            self._ended(ConsumerEnded(key, error))
+            self._told(ConsumerEnded(key, error))
             return
         gone = consumer.reopened(_ranges(reply.fields.get("kept", ())))
         if gone:

@@ -190,6 +190,14 @@ class ConsumerEnded:
 
 
 @dataclass(slots=True)
+class Unreadable:
+    """Messages that the consumer would have got are damaged on the disk; it goes on behind them."""
+
+    key: ConsumerKey
+    error: TocsinError
+
+
+@dataclass(slots=True)
 class Answer:
     request: int
     fields: dict[str, Any]
@@ -201,4 +209,4 @@ class Failed:
     error: TocsinError
 
 
-Reply = Stored | NotStored | Delivery | SettledTo | ConsumerEnded | Answer | Failed
+Reply = Stored | NotStored | Delivery | SettledTo | ConsumerEnded | Unreadable | Answer | Failed

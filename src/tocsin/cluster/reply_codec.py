@@ -10,6 +10,7 @@ Each answer is u8 type and its body; `id`, `text` and `map` as in cluster.comman
     5  ConsumerEnded  id session, u32 consumer, u8 flag (1: an error follows), [error]
     6  Answer         u64 request, map fields
     7  Failed         u64 request, error
+    8  Unreadable     id session, u32 consumer, error
 
 Blocks leave as buffers of their own and come back as windows into the message, as in cluster.command_codec.
 """
@@ -20,7 +21,17 @@ import struct
 from collections.abc import Callable
 
 from tocsin.cluster.command_codec import pack_map, unpack_map
-from tocsin.cluster.commands import Answer, ConsumerEnded, Delivery, Failed, NotStored, Reply, SettledTo, Stored
+from tocsin.cluster.commands import (
+    Answer,
+    ConsumerEnded,
+    Delivery,
+    Failed,
+    NotStored,
+    Reply,
+    SettledTo,
+    Stored,
+    Unreadable,
+)
 from tocsin.cluster.packing import Packer, Unpacker
 from tocsin.model.errors import ProtocolError, TocsinError, from_code
 from tocsin.model.limits import BLOCK_BYTES_MAX, ERROR_TEXT_BYTES_MAX, RANGES_PER_FRAME_MAX
@@ -107,6 +118,16 @@ def _unpack_ended(unpacker: Unpacker) -> ConsumerEnded:
     return ConsumerEnded((session, consumer), _unpack_error(unpacker) if unpacker.flag() else None)
 
 
+def _pack_unreadable(packer: Packer, reply: Unreadable) -> None:
+    packer.record(_ENDED, *reply.key)
+    _pack_error(packer, reply.error)
+
+
+def _unpack_unreadable(unpacker: Unpacker) -> Unreadable:
+    session, consumer = unpacker.record(_ENDED)
+    return Unreadable((session, consumer), _unpack_error(unpacker))
+
+
 def _pack_answer(packer: Packer, reply: Answer) -> None:
     packer.u64(reply.request)
     pack_map(packer, reply.fields)
@@ -135,6 +156,7 @@ _CODECS: dict[int, tuple[type, Callable[..., None], Callable[[Unpacker], Reply]]
     5: (ConsumerEnded, _pack_ended, _unpack_ended),
     6: (Answer, _pack_answer, _unpack_answer),
     7: (Failed, _pack_failed, _unpack_failed),
+    8: (Unreadable, _pack_unreadable, _unpack_unreadable),
 }
 _TYPES = {codec[0]: (bytes((number,)), codec[1]) for number, codec in _CODECS.items()}
 

@@ -25,7 +25,7 @@ from tocsin.journal.jobs import (
     Written,
 )
 from tocsin.journal.record import HEADER_BYTES, payload_bytes, record_bytes
-from tocsin.journal.segment import FILE_HEADER_BYTES, segment_name
+from tocsin.journal.segment import FILE_HEADER_BYTES, SEGMENT_FLAVOUR, FileHeader, Identity, segment_name
 from tocsin.journal.segment_index import SegmentIndex
 from tocsin.journal.upkeep import Upkeep
 from tocsin.model.errors import IllegalState, JournalDamaged, MessageTooLarge
@@ -195,6 +195,29 @@ class Journal:
         them.
         """
         return [(Lsn(index.first_lsn), Lsn(index.last_lsn)) for index in self._segments if index.sealed]
+
+    def header_at(self, lsn: Lsn, identity: Identity) -> FileHeader | None:
+        """What the file with this record begins with."""
+        index = self._segment_of(lsn)
+        if index is None:
+            return None
+        last = index.last_lsn if index.generation else 0
+        return FileHeader(identity, SEGMENT_FLAVOUR, index.first_lsn, last, generation=index.generation)
+
+    def sealed_locations(self, lsn: int, records: int, size: int) -> list[tuple[Lsn, Location]]:
+        """The records of sealed segments from an LSN on: so many at most, and of such a size, but one in any case."""
+        found: list[tuple[Lsn, Location]] = []
+        for index in self._segments[max(0, bisect_right(self._firsts, lsn) - 1) :]:
+            if not index.sealed:
+                break
+            name = segment_name(index.first_lsn)
+            for ordinal in range(index.ordinal_from(lsn), len(index.positions)):
+                position, length = index.place(ordinal)
+                size -= length
+                if found and (size < 0 or len(found) >= records):
+                    return found
+                found.append((index.lsn_of(ordinal), Location(name, index.generation, position, length)))
+        return found
 
     # Liveness.
 

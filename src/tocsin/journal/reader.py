@@ -9,7 +9,7 @@ from tocsin.journal.jobs import Location
 from tocsin.journal.record import HEADER, HEADER_BYTES, record_bytes
 from tocsin.journal.segment import FILE_HEADER_BYTES, HeaderState, decode_header
 from tocsin.model.checksum import crc32
-from tocsin.model.errors import JournalDamaged
+from tocsin.model.errors import JournalDamaged, StorageFailed
 from tocsin.model.limits import READ_BYTES_MAX, READ_GAP_BYTES_MAX, READ_OPEN_FILES_MAX, READ_WINDOW_BYTES_MIN
 from tocsin.runtime.ports import Buffer, File, Files
 
@@ -40,6 +40,22 @@ class BlockReader:
             for payload in self._payloads(locations)
         ]
 
+    def read_each(self, locations: Sequence[Location]) -> list[Buffer | JournalDamaged]:
+        """The same, with the damage itself in the place of a record that cannot be read. Raises StaleLocation."""
+        try:
+            return list(self.read_windows(locations))
+        except (JournalDamaged, StorageFailed):
+            return [self._read_one(where) for where in locations]
+
+    def _read_one(self, where: Location) -> Buffer | JournalDamaged:
+        """A disk that cannot read a record has damaged it."""
+        try:
+            return self.read((where,))[0]
+        except JournalDamaged as damage:
+            return damage
+        except StorageFailed as failure:
+            return JournalDamaged(f"{where.file}, position {where.position}: {failure}")
+
     def _payloads(self, locations: Sequence[Location]) -> list[memoryview]:
         payloads = [memoryview(b"")] * len(locations)
         order = sorted(range(len(locations)), key=lambda place: locations[place][:3])
@@ -54,7 +70,7 @@ class BlockReader:
 
     def read_records(self, locations: Sequence[Location]) -> list[tuple[int, int, bytes]]:
         """(kind, epoch, payload) of whole records that stand in order, each where its location says."""
-        records = []
+        records: list[tuple[int, int, bytes]] = []
         for run in _runs(locations, list(range(len(locations)))):
             first, last = locations[run[0]], locations[run[-1]]
             file, seed = self._file(first)

@@ -31,6 +31,7 @@ from tocsin.journal.record import HEADER_BYTES
 from tocsin.journal.scan import BARRIER_STEP
 from tocsin.journal.segment import FILE_HEADER_BYTES, FORMAT_VERSION, FileHeader
 from tocsin.model.checksum import crc32
+from tocsin.model.identity import Lsn
 
 LIVE = 1
 _PADDING_BITS = 7
@@ -94,6 +95,13 @@ class SegmentIndex:
             return place if 0 <= place < len(self.positions) else None
         place = bisect_left(self.lsns, lsn)
         return place if place < len(self.lsns) and self.lsns[place] == lsn else None
+
+    def ordinal_from(self, lsn: int) -> int:
+        """Which record is the first with this LSN or a later one."""
+        return self._ordinals(lsn, lsn)[0]
+
+    def lsn_of(self, ordinal: int) -> Lsn:
+        return Lsn(self.first_lsn + ordinal if self.lsns is None else self.lsns[ordinal])
 
     def _start(self, ordinal: int) -> int:
         return self.positions[ordinal] & ~_PADDING_BITS

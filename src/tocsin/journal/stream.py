@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tocsin.journal.jobs import Location
 from tocsin.journal.meta import read_meta
 from tocsin.journal.record import HEADER_BYTES, record_bytes
-from tocsin.journal.segment import STREAM_FOLDER, TEMPORARY, Identity, numbered
+from tocsin.journal.segment import STREAM_FOLDER, TEMPORARY, FileHeader, Identity, numbered
 from tocsin.journal.stream_entry import PREFIX_BYTES, StreamEntry
 from tocsin.journal.stream_file import (
     StreamFile,
@@ -160,6 +160,10 @@ class StreamStore:
             found.append(StreamPart(path, Offset(first), Offset(last), index.positions[place], index.end))
             start = last
         return found
+
+    def header_of(self, stream_id: int, name: str) -> FileHeader | None:
+        """What a file begins with."""
+        return next((file.header for file in self._streams.get(stream_id, ()) if file.name == name), None)
 
     # Changing.
 

@@ -51,20 +51,20 @@ def stream_index_name(stream_id: int, first_offset: int) -> str:
 class StreamFile:
     """A file with its index. Only the newest file of a stream is appended to."""
 
-    __slots__ = ("_chain", "_files", "_header", "index", "name")
+    __slots__ = ("_chain", "_files", "header", "index", "name")
 
     def __init__(self, files: Files, header: FileHeader, index: StreamIndex, chain: int) -> None:
-        self._files, self._header, self.index, self._chain = files, header, index, chain
+        self._files, self.header, self.index, self._chain = files, header, index, chain
         self.name = stream_file_name(header.stream_id, header.first)
 
     @property
     def first_offset(self) -> int:
-        return self._header.first
+        return self.header.first
 
     @property
     def begun_at(self) -> int:
         """The stream's end offset when this file was begun: where the file before it must end."""
-        return self._header.last
+        return self.header.last
 
     def location(self, place: int) -> Location:
         index = self.index
@@ -73,11 +73,11 @@ class StreamFile:
     def append(self, entries: Sequence[StreamEntry]) -> None:
         """Write, sync and prove. The index knows the entries only after that. StorageFull: the file is as it was."""
         start = self.index.end
-        encoder = RecordEncoder(self._header.seed(), self._chain, start)
+        encoder = RecordEncoder(self.header.seed(), self._chain, start)
         for entry in entries:
             encoder.add(ENTRY, 0, entry.first_offset, (encode_prefix(entry), entry.block))
         encoder.add_barrier(entries[-1].first_offset)
-        proof = RecordEncoder(self._header.seed(), encoder.chain, encoder.position)
+        proof = RecordEncoder(self.header.seed(), encoder.chain, encoder.position)
         proof.add_barrier(entries[-1].first_offset)
         file = self._files.open(self.name)
         try:
@@ -101,8 +101,8 @@ class StreamFile:
         """Nothing more is appended: keep the index beside the file. Without room for it opening reads the
         file.
         """
-        name = stream_index_name(self._header.stream_id, self._header.first)
-        replace_file(self._files, name, [encode_stream_index(self.index, self._header)])
+        name = stream_index_name(self.header.stream_id, self.header.first)
+        replace_file(self._files, name, [encode_stream_index(self.index, self.header)])
 
 
 def begin_stream_file(files: Files, identity: Identity, stream_id: int, first: int, begun_at: int) -> StreamFile:

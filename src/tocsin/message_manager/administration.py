@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tocsin.message_manager.damage import damaged_ranges
 from tocsin.message_manager.destination import DestinationState, Options, Removal
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.drain_requests import DRAIN_OPERATIONS, DrainRequests, show_drains
@@ -185,6 +186,7 @@ class Administration:
         details["producers"] = len(state.producers.rows)
         details["drains"] = show_drains(state, self._ledger)
         details["holds"] = describe_holds(state)
+        details["damaged"] = [list(span) for span in damaged_ranges(state)[:PAGE_ITEMS_MAX]]
         return details, 0
 
     def _unsubscribe(self, fields: Fields) -> Result:

@@ -89,6 +89,7 @@ class DestinationState:
         "commits",
         "connection",
         "counters",
+        "damaged",
         "delayed",
         "drains",
         "expiring",
@@ -156,6 +157,8 @@ class DestinationState:
         self.commits: deque[tuple[int, int]] = deque()
         self.expiring: list[tuple[int, int]] = []
         self.reading: set[int] = set()
+        # LSNs of rows whose block is damaged on the disk, with no other copy found: why, in words.
+        self.damaged: dict[int, str] = {}
         self.removals: deque[Removal] = deque()
         # Blocks of a retained topic before this offset are in its own files.
         self.stream_end = 0

@@ -10,6 +10,7 @@ from enum import Enum
 
 from tocsin.cluster.commands import Delivery
 from tocsin.message_manager.consumer import Consumer
+from tocsin.message_manager.damage import RowDamaged, pass_by
 from tocsin.message_manager.destination import DestinationState, Removal
 from tocsin.message_manager.filtering import expired, matching
 from tocsin.message_manager.grouping import allowed_by_groups
@@ -100,6 +101,16 @@ def _dispatch_view(state: DestinationState, view: View, ledger: Ledger, step: St
 
 def _serve(state: DestinationState, view: View, consumer: Consumer, rivals: int, ledger: Ledger, step: Step) -> Outcome:
     """Hands one consumer messages of one row."""
+    try:
+        return _serve_readable(state, view, consumer, rivals, ledger, step)
+    except RowDamaged as damaged:
+        pass_by(state, view, consumer, damaged.row, ledger)
+        return Outcome.DELIVERED  # Something was told, and there is more behind it.
+
+
+def _serve_readable(
+    state: DestinationState, view: View, consumer: Consumer, rivals: int, ledger: Ledger, step: Step
+) -> Outcome:
     outcome = _serve_returned(state, view, consumer, ledger, step)
     if outcome is not Outcome.NOTHING:
         return outcome
@@ -308,9 +319,11 @@ def send(
 
 
 def fetch(state: DestinationState, row: int, ledger: Ledger) -> Block | None:
-    """The row's block when it is at hand; otherwise it and its neighbours are asked for."""
+    """The row's block when it is at hand; otherwise it and its neighbours are asked for. Raises RowDamaged."""
     lsn = state.log.lsns[row - state.log.base]
     block = ledger.block(lsn)
+    if block is None and lsn in state.damaged:
+        raise RowDamaged(row)
     if block is None and lsn not in state.reading and lsn <= ledger.committed:
         ask_for(state, row, ROWS_PER_STEP, ledger.read_ahead_bytes, ledger)
     return block
@@ -331,7 +344,11 @@ def ask_for(state: DestinationState, row: int, rows: int, size: int, ledger: Led
         size -= log.sizes[index]
         if lsn > ledger.committed or (index > place and (size < 0 or ledger.block(lsn) is not None)):
             break
-        if lsn not in state.reading and (index == place or log.needed[index] or state.options.retained):
+        if (
+            lsn not in state.reading
+            and lsn not in state.damaged
+            and (index == place or log.needed[index] or state.options.retained)
+        ):
             lsns.append(lsn)
             firsts.append(log.firsts[index])
         index += 1

@@ -9,6 +9,7 @@ stops reading while it is set.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -32,6 +33,7 @@ from tocsin.cluster.commands import (
 from tocsin.message_manager.administration import Administration
 from tocsin.message_manager.agenda import Agenda
 from tocsin.message_manager.attachments import Attachments
+from tocsin.message_manager.damage import take_block
 from tocsin.message_manager.destination import DestinationState, Options
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.dispatch import Step, dispatch
@@ -45,9 +47,9 @@ from tocsin.message_manager.services import Services
 from tocsin.message_manager.sessions import Sessions, same_manager
 from tocsin.message_manager.storing import committed, note_delivered, open_producer, publish, release_due
 from tocsin.message_manager.timers import next_wake, on_time
-from tocsin.model.batch import Block, DeliveryMode
+from tocsin.model.batch import DeliveryMode
 from tocsin.model.destination import parse_destination
-from tocsin.model.errors import IllegalState, InvalidDestination, TocsinError
+from tocsin.model.errors import IllegalState, InvalidDestination, JournalDamaged, TocsinError
 from tocsin.model.limits import (
     CACHE_BYTES_DEFAULT,
     COMMANDS_PER_TURN,
@@ -56,7 +58,6 @@ from tocsin.model.limits import (
     ROWS_PER_STEP,
     SESSION_GRACE_SECONDS,
 )
-from tocsin.model.stored_block import stored_block
 from tocsin.model.values import Bytes
 
 _STEPS_PER_RUN = 2
@@ -145,15 +146,12 @@ class MessageManager:
             resume_drains(state, self.ledger.now)
             self._agenda.add(state.id)
 
-    def take_blocks(self, destination: int, blocks: list[tuple[int, Bytes | None]]) -> None:
+    def take_blocks(self, destination: int, blocks: Sequence[tuple[int, Bytes | JournalDamaged | None]]) -> None:
         """Cold reads have come back; None for a record that is not there any more."""
         state = self.directory.by_id.get(destination)
         # The one that was asked for comes first, and is put into the cache last: the others must not push it out.
         for lsn, payload in reversed(blocks):
-            if payload is not None:
-                self.ledger.keep(lsn, Block(stored_block(payload)))
-            if state is not None:
-                state.reading.discard(lsn)
+            take_block(state, lsn, payload, self.ledger)
         if state is not None:
             for view in state.views.values():
                 view.idle = False

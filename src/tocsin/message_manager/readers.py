@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tocsin.cluster.commands import ConsumerEnded
 from tocsin.message_manager.consumer import Consumer
+from tocsin.message_manager.damage import RowDamaged, damage_of
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.dispatch import Step, ask_for, fetch, send
 from tocsin.message_manager.draining import held_take
@@ -34,16 +35,22 @@ def serve_readers(state: DestinationState, ledger: Ledger, step: Step) -> bool:
             break
         if reader.opened_lsn > ledger.committed or reader.origin in ledger.spared:
             continue
-        if reader.range is not None:
-            more |= _read_range(state, reader, reader.range, ledger, step)
-        elif reader.mode == "browse":
-            more |= _browse(state, reader, ledger, step)
-        else:
-            more |= _replay(state, reader, ledger, step)
+        try:
+            more |= _serve(state, reader, ledger, step)
+        except RowDamaged as damaged:
+            _end(state, reader, damage_of(state, damaged.row), ledger)
     if more and len(state.readers) > 1:
         # Next time another one is first.
         state.readers.append(state.readers.pop(0))
     return more
+
+
+def _serve(state: DestinationState, reader: Consumer, ledger: Ledger, step: Step) -> bool:
+    if reader.range is not None:
+        return _read_range(state, reader, reader.range, ledger, step)
+    if reader.mode == "browse":
+        return _browse(state, reader, ledger, step)
+    return _replay(state, reader, ledger, step)
 
 
 def check_range(state: DestinationState, wanted: RangeRead) -> None:
@@ -79,7 +86,13 @@ def _read_range(state: DestinationState, reader: Consumer, wanted: RangeRead, le
             reader.position = end if held is None else min(held.next_present(end) or wanted.end, wanted.end)
             continue
         _read_ahead(state, reader, wanted, row, ledger, step)
-        block = fetch(state, row, ledger)
+        try:
+            block = fetch(state, row, ledger)
+        except RowDamaged:
+            if not wanted.skip_removed:
+                raise
+            reader.position = end
+            continue
         if block is None:
             return False
         _send_row(state, reader, wanted, row, block, ranges, ledger, step)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tocsin.message_manager.damage import RowDamaged
 from tocsin.message_manager.destination import DestinationState, Removal
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.dispatch import fetch
@@ -15,6 +16,7 @@ from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.records import RangesRecord, RecordKind, write_move
 from tocsin.message_manager.settlement import give_back
 from tocsin.message_manager.storing import append_time, check_heard, store_moved
+from tocsin.message_manager.view import Returned
 from tocsin.model.batch import Block
 from tocsin.model.dead_notes import ATTEMPTS, NOTES, ORIGIN, REASON, SUBSCRIPTION
 from tocsin.model.destination import Destination, parse_destination
@@ -44,7 +46,13 @@ def process_removals(state: DestinationState, dead: DestinationState, find: Find
     while state.removals:
         removal = state.removals[0]
         for row, part in state.rows_in(removal.start, removal.end):
-            block = fetch(state, row, ledger)
+            try:
+                block = fetch(state, row, ledger)
+            except RowDamaged:
+                # It cannot be moved: it waits with what else is damaged.
+                removal.view.unreadable.append(Returned(_order(state, row), *part, removal.attempts))
+                removal.start = part[1]
+                continue
             if block is None or not ledger.has_room or ledger.journal.full:
                 return moved
             _move(state, removal, row, part, block, dead, find, ledger)
@@ -53,6 +61,10 @@ def process_removals(state: DestinationState, dead: DestinationState, find: Find
         removal.view.set_aside.remove(removal.start, removal.end)
         state.removals.popleft()
     return moved
+
+
+def _order(state: DestinationState, row: int) -> int:
+    return -state.log.priorities[row - state.log.base]
 
 
 def _move(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import accumulate
 
+from tocsin.message_manager.damage import RowDamaged
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.dispatch import expire_row, fetch
 from tocsin.message_manager.drains import Piece
@@ -130,7 +131,10 @@ class Selection:
         expiry = log.expiries[row - log.base]
         if not expiry or expiry > self._ledger.now_ms:
             return True
-        block = fetch(self._state, row, self._ledger)
+        try:
+            block = fetch(self._state, row, self._ledger)
+        except RowDamaged:
+            return True  # Nobody can tell; whoever reads it is told.
         if block is None:
             self.cold = True
             return False
@@ -142,7 +146,10 @@ class Selection:
         log, groups = self._state.log, self._view.groups
         if not groups or not log.flags[row - log.base] & GROUPED or not ranges:
             return ranges
-        block = fetch(self._state, row, self._ledger)
+        try:
+            block = fetch(self._state, row, self._ledger)
+        except RowDamaged:
+            return []  # Whose they are nobody can tell.
         if block is None:
             self.cold = True
             return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 
+from tocsin.message_manager.damage import RowDamaged
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.dispatch import expire_row, fetch
 from tocsin.message_manager.draining import next_release, release_silent
@@ -83,7 +84,11 @@ def _expire_messages(state: DestinationState, ledger: Ledger) -> None:
         row = due[1]
         block = None
         if row >= log.base and log.needed[row - log.base]:
-            block = fetch(state, row, ledger)
+            try:
+                block = fetch(state, row, ledger)
+            except RowDamaged:
+                heapq.heappop(expiring)  # Should it be readable again, it expires when somebody would get it.
+                continue
             if block is None:
                 return  # It is on its way from the disk; the next look is soon.
         while expiring and expiring[0] == due:

@@ -67,7 +67,7 @@ class View:
     __slots__ = (
         "born", "connection", "consumers", "cursors", "drained", "filtered_from", "finished", "groups", "id", "idle",
         "later", "locks", "pending_reserves", "ready", "requested", "reserved", "selector", "set_aside", "start",
-        "subscription", "suspect_below", "turn",
+        "subscription", "suspect_below", "turn", "unreadable",
     )  # fmt: skip
 
     def __init__(self, view_id: int, start: int, subscription: Subscription | None, born: int = 0) -> None:
@@ -87,6 +87,8 @@ class View:
         self.drained: RangeSet | None = None
         self.ready: list[Returned] = []
         self.later: list[tuple[float, Returned]] = []
+        # Set aside because their block is damaged on the disk, until it can be read again.
+        self.unreadable: list[Returned] = []
         # Row numbers where each priority's search for fresh messages goes on.
         self.cursors = [0] * 10
         self.consumers: list[Consumer] = []
@@ -113,7 +115,7 @@ class View:
         """Sets a range aside until its turn comes."""
         self.set_aside.add(returned.start, returned.end)
         if available_at <= now:
-            self._offer(returned)
+            self.offer(returned)
         else:
             heapq.heappush(self.later, (available_at, returned))
         self.idle = False
@@ -135,7 +137,9 @@ class View:
             self._cut_ready(start, end)
             self.set_aside.remove(start, end)
 
-    def _offer(self, returned: Returned) -> None:
+    def offer(self, returned: Returned) -> None:
+        """What is set aside has its turn from now on."""
+        self.idle = False
         insort(self.ready, returned)
         for consumer in self.consumers:
             consumer.looked = min(consumer.looked, returned.key)
@@ -144,7 +148,7 @@ class View:
         """Moves what has waited out its back-off to the ready list; says whether there was any."""
         woke = False
         while self.later and self.later[0][0] <= now:
-            self._offer(heapq.heappop(self.later)[1])
+            self.offer(heapq.heappop(self.later)[1])
             woke = True
         if woke:
             self.idle = False
@@ -204,6 +208,7 @@ class View:
         for available_at, returned in pairs:
             self.later += [(available_at, left) for left in _cut([returned], start, end, taken)]
         heapq.heapify(self.later)
+        self.unreadable = _cut(self.unreadable, start, end, taken)
         for consumer in self.consumers:
             taken += [Returned(0, low, high, 0) for low, high in consumer.take_reserved(start, end)]
         for each in taken:

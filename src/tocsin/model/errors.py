@@ -20,6 +20,7 @@ TocsinError
 │   ├── StorageFull               the disk is full: publishing is refused, consuming goes on
 │   └── StorageDegraded           fewer copies can be made than the destination wants: publish again later
 ├── DataLost                      messages that a reader asked for are gone: retention has removed them
+│   └── DataDamaged               or they are damaged on the disk, and no other copy was found
 ├── Fenced                        a newer run of the same application has taken over
 ├── ProducerExpired               the producer was silent for so long that it needs a new id
 ├── TransactionInProgress
@@ -123,6 +124,10 @@ class StorageDegraded(ResourceExhausted):
 
 class DataLost(TocsinError):
     code = 32
+
+
+class DataDamaged(DataLost):
+    code = 46
 
 
 class Fenced(TocsinError):

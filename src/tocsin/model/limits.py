@@ -202,6 +202,9 @@ DRAIN_SECONDS_MAX = 366 * 24 * 3600.0
 POSTPONED_MAX = 1_024
 """Requests for one destination that wait for a block from the disk, or for the end of a promotion."""
 
+UNREADABLE_TOLD_MAX = 16
+"""Damages of its destination that a consumer's receive() has yet to raise."""
+
 # Journal.
 SEGMENT_BYTES_DEFAULT = 64 * MIB
 SEGMENT_BYTES_MIN = 4 * KIB
@@ -213,6 +216,18 @@ READ_GAP_BYTES_MAX = 16 * KIB
 """A gap up to this size between two payloads is read and thrown away: cheaper than a second system call."""
 READ_WINDOW_BYTES_MIN = 16 * KIB
 """A payload of this size or more is not copied out of what was read with it."""
+SCRUB_BYTES_PER_SECOND = 8 * MIB
+"""So much of files that nobody reads is looked through for damage, when there is nothing else to do."""
+SCRUB_STEP_BYTES = 2 * MIB
+SCRUB_STEP_RECORDS = 4_096
+SCRUB_EVERY_SECONDS = 24 * 3600.0
+"""From the start of one look at everything to the start of the next."""
+SCRUB_DELAY_SECONDS = 60.0
+"""After a start there is better to do."""
+MEND_RETRY_SECONDS = 60.0
+"""What could not be mended is tried again after this time."""
+REPAIRS_MAX = 16
+"""Records that a member asks others for at the same time; more of them wait."""
 COMMIT_BYTES_MAX = 8 * MIB
 COMMIT_RECORDS_MAX = 4_096
 MOVE_BLOCKS_MAX = 4_096

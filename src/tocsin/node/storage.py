@@ -15,6 +15,7 @@ from tocsin.message_manager.recovery import Recovery
 from tocsin.model.identity import Lsn
 from tocsin.model.limits import ROOM_SNAPSHOT_SECONDS, SNAPSHOT_EVERY_BYTES
 from tocsin.node.block_reads import BlockReads
+from tocsin.node.mending import Mending
 from tocsin.node.snapshot_run import SnapshotRun
 from tocsin.node.upkeep import Upkeep
 from tocsin.node.workers import Workers
@@ -86,7 +87,8 @@ class Storage:
             progress()
 
         self._progress = go_on
-        self._reads = BlockReads(self, self._reader, workers, go_on)
+        self.mending = Mending(self, self._files, self.recovered.identity, workers, go_on)
+        self._reads = BlockReads(self, self._reader, workers, self.mending, go_on)
         self._journal_upkeep = Upkeep(self, self._files, self._segment_bytes, self._reader, workers, go_on)
 
     @property

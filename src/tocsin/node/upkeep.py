@@ -13,7 +13,7 @@ from tocsin.message_manager.ledger import DropStream
 from tocsin.model.errors import StorageFull
 from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import MOVE_BLOCKS_MAX
-from tocsin.node.block_reads import Owner
+from tocsin.node.placing import Owner
 from tocsin.node.workers import Workers
 from tocsin.runtime.ports import Files
 
