@@ -40,19 +40,30 @@ class BlockReader:
             for payload in self._payloads(locations)
         ]
 
-    def read_each(self, locations: Sequence[Location]) -> list[Buffer | JournalDamaged]:
-        """The same, with the damage itself in the place of a record that cannot be read. Raises StaleLocation."""
+    def read_each(self, locations: Sequence[Location], *, current: bool = False) -> list[Buffer | JournalDamaged]:
+        """The same, with the damage itself in the place of a record that cannot be read.
+
+        Raises StaleLocation, unless the locations are `current`: then a file that is not as they say is damaged.
+        """
         try:
             return list(self.read_windows(locations))
+        except StaleLocation:
+            if not current:
+                raise
         except (JournalDamaged, StorageFailed):
-            return [self._read_one(where) for where in locations]
+            pass
+        return [self._read_one(where, current) for where in locations]
 
-    def _read_one(self, where: Location) -> Buffer | JournalDamaged:
+    def _read_one(self, where: Location, current: bool) -> Buffer | JournalDamaged:
         """A disk that cannot read a record has damaged it."""
         try:
             return self.read((where,))[0]
         except JournalDamaged as damage:
             return damage
+        except StaleLocation as stale:
+            if not current:
+                raise
+            return JournalDamaged(str(stale))
         except StorageFailed as failure:
             return JournalDamaged(f"{where.file}, position {where.position}: {failure}")
 

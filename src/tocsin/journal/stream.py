@@ -161,6 +161,19 @@ class StreamStore:
             start = last
         return found
 
+    def locations(self, stream_id: int, offset: int, records: int, size: int) -> list[tuple[Offset, Offset, Location]]:
+        """(first offset, end offset, where) of the blocks from an offset on, within bounds, but one in any case."""
+        found: list[tuple[Offset, Offset, Location]] = []
+        for file in self._from(stream_id, offset):
+            index = file.index
+            for place in range(index.holding(offset), index.entries):
+                size -= index.lengths[place]
+                if found and (size < 0 or len(found) >= records):
+                    return found
+                first = index.firsts[place]
+                found.append((Offset(first), Offset(first + index.counts[place]), file.location(place)))
+        return found
+
     def header_of(self, stream_id: int, name: str) -> FileHeader | None:
         """What a file begins with."""
         return next((file.header for file in self._streams.get(stream_id, ()) if file.name == name), None)

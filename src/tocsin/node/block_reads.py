@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tocsin.journal.jobs import Location
 from tocsin.journal.reader import BlockReader, StaleLocation
 from tocsin.message_manager.ledger import ReadBlocks
 from tocsin.message_manager.machine import MessageManager
@@ -28,7 +29,8 @@ class BlockReads:
     def begin(self, wanted: ReadBlocks) -> None:
         self._read(self._owner.manager, wanted)
 
-    def _read(self, manager: MessageManager, wanted: ReadBlocks) -> None:
+    def _read(self, manager: MessageManager, wanted: ReadBlocks, before: list[Location] | None = None) -> None:
+        """`before`: where the records were looked for the last time."""
         places = [
             locate(self._owner, wanted.destination, lsn, first)
             for lsn, first in zip(wanted.lsns, wanted.first_offsets, strict=True)
@@ -37,7 +39,7 @@ class BlockReads:
 
         def job() -> list[Buffer | JournalDamaged] | None:
             try:
-                return self._reader.read_each(known)
+                return self._reader.read_each(known, current=known == before)
             except StaleLocation:
                 return None
 
@@ -46,7 +48,7 @@ class BlockReads:
             if manager is not self._owner.manager:
                 return  # Nobody waits for it any more.
             if blocks is None:
-                self._read(manager, wanted)  # A segment was compacted meanwhile: its records have moved.
+                self._read(manager, wanted, known)  # A segment was compacted meanwhile: its records have moved.
                 return
             left = iter(blocks)
             self._take(manager, wanted, [next(left) if place is not None else None for place in places])

@@ -16,6 +16,7 @@ from tocsin.model.identity import Lsn
 from tocsin.model.limits import ROOM_SNAPSHOT_SECONDS, SNAPSHOT_EVERY_BYTES
 from tocsin.node.block_reads import BlockReads
 from tocsin.node.mending import Mending
+from tocsin.node.scrubbing import Scrub
 from tocsin.node.snapshot_run import SnapshotRun
 from tocsin.node.upkeep import Upkeep
 from tocsin.node.workers import Workers
@@ -89,11 +90,17 @@ class Storage:
         self._progress = go_on
         self.mending = Mending(self, self._files, self.recovered.identity, workers, go_on)
         self._reads = BlockReads(self, self._reader, workers, self.mending, go_on)
+        self.scrub = Scrub(self, self._files, workers, self.mending, lambda: self._is_busy)
         self._journal_upkeep = Upkeep(self, self._files, self._segment_bytes, self._reader, workers, go_on)
 
     @property
     def journal(self) -> Journal:
         return self.recovered.journal
+
+    @property
+    def _is_busy(self) -> bool:
+        """The disk has something better to do than to be looked through."""
+        return self._journal_upkeep.busy or self._snapshot is not None or self._reads.pending > 0
 
     # ---- jobs
 
@@ -145,6 +152,8 @@ class Storage:
         """Now and then: look whether anything is to be kept up. Small commits alone give no reason to."""
         self._upkeep_due = True
         self._now = now
+        self.mending.tick(now)
+        self.scrub.tick(now)
 
     @property
     def synced_lsn(self) -> Lsn:
