@@ -8,15 +8,19 @@ from typing import Protocol
 from tocsin.journal.jobs import WasCut, WriteJob, Written
 from tocsin.model.errors import StorageFull
 from tocsin.model.identity import Lsn
+from tocsin.node.group_copies import GroupCopies
 from tocsin.node.group_log import HostedLog
 from tocsin.node.group_snapshots import GroupSnapshots
 from tocsin.node.group_store import GroupStore, StoreSettings
+from tocsin.node.scrubbing import Scrub
 from tocsin.node.standby import Standby
 from tocsin.node.transfer import Transfer
 from tocsin.node.workers import Workers
 from tocsin.replication.events import InstallSnapshot, SnapshotInstalled, SnapshotRefused
 from tocsin.replication.journal_log import LogDone, LogJob
 from tocsin.replication.log import Entry
+from tocsin.replication.settings import GroupSettings
+from tocsin.runtime.ports import Clock
 
 Entries = tuple[Entry, ...] | None
 Installed = SnapshotInstalled | SnapshotRefused
@@ -44,9 +48,18 @@ class Owner(Protocol):
 
 
 class GroupDisk:
-    def __init__(self, opening: StoreSettings, log: HostedLog, snapshot_bytes: int, now: float) -> None:
+    def __init__(
+        self,
+        opening: StoreSettings,
+        log: HostedLog,
+        snapshot_bytes: int,
+        settings: GroupSettings,
+        node: int,
+        clock: Clock,
+    ) -> None:
         self._opening, self.log, self._snapshot_bytes = opening, log, snapshot_bytes
-        self.store = GroupStore(opening, now)
+        self._settings, self._node, self._clock = settings, node, clock
+        self.store = GroupStore(opening, clock.now())
         log.replace(self.store.opened.log, self.store.journal)
         self._due, self._now = True, now
         self._again: LogJob | None = None
@@ -62,7 +75,9 @@ class GroupDisk:
 
     def _begin_work(self) -> None:
         owner = self._owner
-        self.store.attach(self._workers, self.progress)
+        self.copies = GroupCopies(self._settings, self._node, self._clock, self.store, self._workers, self.progress)
+        self.store.attach(self._workers, self.progress, self.copies)
+        self.scrub = Scrub(self.store, self._opening.files, self._workers, self.store.mending, lambda: self._is_busy)
         self._snapshots = GroupSnapshots(
             self._opening.files, self.store, self.log, self._workers, self._snapshot_bytes,
             lambda: owner.stands_at, lambda: owner.committed, self.progress, self._move_on,
@@ -72,6 +87,13 @@ class GroupDisk:
             self.store.streams, self._opening.segment_bytes, self._snapshots.take, lambda: self.log.base_lsn,
         )  # fmt: skip
         self._snapshots.keep_behind = lambda: transfer.keep_behind
+
+    @property
+    def _is_busy(self) -> bool:
+        """The disk has something better to do than to be looked through."""
+        store = self.store
+        away = self._closed or self._install is not None
+        return away or store.upkeep.busy or self._snapshots.running or store.reads.pending > 0
 
     def progress(self) -> None:
         self._due = True
@@ -176,6 +198,10 @@ class GroupDisk:
         """Now and then: look whether anything is to be kept up."""
         self._due, self._now = True, now
         self.transfer.tick(now)
+        self.copies.tick(now)
+        if not self._closed:
+            self.store.mending.tick(now)
+            self.scrub.tick(now)
         again, self._again = self._again, None
         if again is not None:
             self._perform(again)

@@ -53,7 +53,7 @@ from tocsin.replication.events import (
     Tick,
 )
 from tocsin.replication.member import Member
-from tocsin.replication.messages import GroupMessage
+from tocsin.replication.messages import CopyMessage, GroupMessage
 from tocsin.replication.primary import Primary
 from tocsin.replication.roles import Role
 from tocsin.replication.settings import GroupSettings
@@ -85,7 +85,7 @@ class GroupMember:
         self._up: dict[int, int] = {}
         self._references, self._log = References(), HostedLog()
         opening = StoreSettings(files, segment_bytes, random, manager, self._make_journal)
-        self._disk = GroupDisk(opening, self._log, snapshot_bytes, clock.now())
+        self._disk = GroupDisk(opening, self._log, snapshot_bytes, settings, node, clock)
         standby = self._disk.store.standby
         self._following: Following | None = Following(self._disk, standby)
         self.member = Member(settings, node, boot, self._log, chance, clock.now(), standby.applied)
@@ -221,6 +221,9 @@ class GroupMember:
             self._commanded(sender, boot, envelope, len(payload))
 
     def _group_message(self, sender: int, message: GroupMessage) -> None:
+        if isinstance(message, CopyMessage):
+            self._disk.copies.received(sender, message)
+            return
         if self.voter is not None and isinstance(message, TO_VOTER):
             self.voter.asked(sender, message)
         self._handle(Received(sender, message))
@@ -316,7 +319,7 @@ class GroupMember:
             self._out.append(self._reports.tell(self.status()))
 
     def next_deadline(self) -> float:
-        deadline = min(self.member.next_deadline(), self._reports.next_at)
+        deadline = min(self.member.next_deadline(), self._reports.next_at, self._disk.copies.next_deadline())
         if self.voter is not None:
             deadline = min(deadline, self.voter.next_deadline())
         if self.serving is not None and self.member.may_deliver(self._clock.now()):
@@ -399,6 +402,8 @@ class GroupMember:
         if self.voter is not None:
             self.voter.pump()
             self._out += self.voter.take_out()
+        for copy in self._disk.copies.take_out():
+            self._out += group_messages(self.group, self.node, copy)
         self._disk.step(stateful=self._following is not None or self.serving is not None)
         if self._reports.differs(self._role_told(), self.epoch, self.in_sync):
             self._out.append(self._reports.tell(self.status()))

@@ -13,7 +13,7 @@ from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.model.identity import Lsn
 from tocsin.node.block_reads import BlockReads
 from tocsin.node.group_journal import GroupJournal, has_payload
-from tocsin.node.mending import Mending
+from tocsin.node.mending import Copies, Mending
 from tocsin.node.standby import Standby, apply_up_to
 from tocsin.node.upkeep import Upkeep
 from tocsin.node.workers import Workers
@@ -70,10 +70,10 @@ class GroupStore:
             if self.journal.locate(Lsn(lsn)) is None
         }
 
-    def attach(self, workers: Workers, progress: Callable[[], None]) -> None:
+    def attach(self, workers: Workers, progress: Callable[[], None], copies: Copies) -> None:
         self._workers = workers
         identity = self.opened.recovered.identity
-        self.mending = Mending(self, self._files, identity, workers, progress)
+        self.mending = Mending(self, self._files, identity, workers, progress, copies)
         self.reads = BlockReads(self, self.reader, workers, self.mending, progress)
         self.upkeep = Upkeep(self, self._files, self._segment_bytes, self.reader, workers, progress)
         self._attached = True

@@ -20,6 +20,8 @@ sized payload, and `sized` means u32 length and as many bytes:
     23  SnapshotWanted  u64 lsn, u32 index
     24  SnapshotChunk   u64 lsn, u32 epoch, u32 index, u32 count, 16 bytes digest, 16 bytes digest of all, sized data
     25  Stand           u32 epoch
+    30  CopyWanted      u64 lsn, u32 destination, u64 first offset
+    31  CopyGiven       the same, u8 flag (1: it was found), sized payload
 
 A reader refuses another version, an unknown type, a count or length over its bound, and bytes after the end.
 What changes the meaning of a field gets a new version; a new message gets a new type.
@@ -43,6 +45,8 @@ from tocsin.replication.data_pool import DIGEST_BYTES
 from tocsin.replication.log import Entry
 from tocsin.replication.messages import (
     Acked,
+    CopyGiven,
+    CopyWanted,
     Fence,
     Fenced,
     Fetch,
@@ -198,6 +202,26 @@ def _unpack_stand(unpacker: Unpacker) -> Stand:
     return Stand(unpacker.u32())
 
 
+def _pack_copy_wanted(packer: Packer, message: CopyWanted) -> None:
+    packer.u64(message.lsn)
+    packer.u32(message.destination)
+    packer.u64(message.first)
+
+
+def _unpack_copy_wanted(unpacker: Unpacker) -> CopyWanted:
+    return CopyWanted(unpacker.u64(), unpacker.u32(), unpacker.u64())
+
+
+def _pack_copy_given(packer: Packer, message: CopyGiven) -> None:
+    _pack_copy_wanted(packer, message.wanted)
+    packer.u8(message.found)
+    packer.sized((message.data,))
+
+
+def _unpack_copy_given(unpacker: Unpacker) -> CopyGiven:
+    return CopyGiven(_unpack_copy_wanted(unpacker), unpacker.flag(), unpacker.sized(RECORD_BYTES_MAX))
+
+
 _LOG_CODECS: dict[int, tuple[type, Callable[..., None], Callable[[Unpacker], LogMessage]]] = {
     16: (Order, _pack_order, _unpack_order),
     17: (Acked, _pack_acked, _unpack_acked),
@@ -209,6 +233,8 @@ _LOG_CODECS: dict[int, tuple[type, Callable[..., None], Callable[[Unpacker], Log
     23: (SnapshotWanted, _pack_wanted, _unpack_wanted),
     24: (SnapshotChunk, _pack_chunk, _unpack_chunk),
     25: (Stand, _pack_stand, _unpack_stand),
+    30: (CopyWanted, _pack_copy_wanted, _unpack_copy_wanted),
+    31: (CopyGiven, _pack_copy_given, _unpack_copy_given),
 }
 _CODECS = {**REGISTER_CODECS, **_LOG_CODECS}
 _TYPES = {codec[0]: (number, codec[1]) for number, codec in _CODECS.items()}

@@ -126,5 +126,28 @@ class SnapshotChunk:
     data: Buffer
 
 
-LogMessage: TypeAlias = Order | Acked | Nack | Fetch | Fetched | Fence | Fenced | Stand | SnapshotWanted | SnapshotChunk
+@dataclass(frozen=True, slots=True)
+class CopyWanted:
+    """A record that my disk has damaged: by its LSN, and by destination and first offset when a block is in it. What
+    is not known is 0.
+    """
+
+    lsn: int
+    destination: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyGiven:
+    """The payload of such a record, if it was found."""
+
+    wanted: CopyWanted
+    found: bool
+    data: Buffer
+
+
+CopyMessage: TypeAlias = CopyWanted | CopyGiven
+LogMessage: TypeAlias = (
+    Order | Acked | Nack | Fetch | Fetched | Fence | Fenced | Stand | SnapshotWanted | SnapshotChunk | CopyMessage
+)
 GroupMessage: TypeAlias = RegisterMessage | LogMessage

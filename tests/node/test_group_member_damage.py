@@ -1,0 +1,135 @@
+"""Damage on the disk of a member: it gets a copy from another one and is mended; readers notice nothing."""
+
+from __future__ import annotations
+
+import pytest
+from tests.node.group_stage import CONNECTION, SESSION, Seat, Stage, bodies, publish
+
+from tocsin.cluster.commands import ConsumerEnded, OpenConsumer, Reply, Unreadable
+from tocsin.journal.jobs import Location
+from tocsin.journal.record import HEADER_BYTES, record_bytes
+from tocsin.model.destination import parse_destination
+from tocsin.model.errors import DataDamaged
+from tocsin.model.limits import MEND_RETRY_SECONDS, SCRUB_DELAY_SECONDS
+from tocsin.node.placing import locate
+
+NEWS, ORDERS = "topic:news", "queue:orders"
+BATCHES, EACH = 30, 4
+BODIES = [f"{number:0300d}" for number in range(BATCHES * EACH)]
+
+
+def filled(destination: str) -> Stage:
+    """A group of two members and a witness; all but the last blocks of the retained topic are in its own files."""
+    stage = Stage(2, 1, segment_bytes=16 * 1024, cache_bytes=1)
+    stage.elect()
+    client = stage.client
+    client.administer("destination.create", destination=destination, retained=destination == NEWS)
+    number = client.open_producer(destination)["destination"]
+    for batch in range(BATCHES):
+        sent = BODIES[batch * EACH : (batch + 1) * EACH]
+        client.send(publish(number, *sent, first=batch * EACH + 1, name=destination))
+    stage.advance(2)
+    return stage
+
+
+def place(seat: Seat, destination: str, offset: int) -> Location:
+    store = seat.member._disk.store
+    state = store.manager.directory.find(parse_destination(destination))
+    row = state.log.row_at(offset)
+    where = locate(store, state.id, state.log.lsns[row - state.log.base], state.log.span(row)[0])
+    assert where is not None and where.file.startswith("streams/" if destination == NEWS else "journal/")
+    return where
+
+
+def record(seat: Seat, where: Location) -> bytes:
+    return seat.disk.open(where.file).read(where.position, record_bytes(where.skip + where.length))
+
+
+def damage(seat: Seat, destination: str, offset: int, at: int = 500) -> tuple[Location, bytes]:
+    """Turns a bit of a record; returns where it is, and how it was."""
+    where = place(seat, destination, offset)
+    before = record(seat, where)
+    seat.disk.flip(where.file, 8 * (where.position + at) + 1)
+    assert record(seat, where) != before
+    return where, before
+
+
+def read_all(stage: Stage, destination: str, start: int = 0) -> list[Reply]:
+    wanted = {"offset": start, "end": BATCHES * EACH}
+    command = OpenConsumer(
+        stage.client.request(), SESSION, 9, parse_destination(destination), CONNECTION, None, messages=10_000,
+        bytes=1 << 40, mode="replay", start=wanted,
+    )  # fmt: skip
+    found = list(stage.client.send(command))
+    stage.client.replies = []
+    stage.advance(1.5)
+    return found + stage.client.replies
+
+
+def ended(replies: list[Reply]) -> list[ConsumerEnded]:
+    return [reply for reply in replies if isinstance(reply, ConsumerEnded)]
+
+
+@pytest.mark.parametrize("destination", [NEWS, ORDERS])
+@pytest.mark.parametrize("at", [5, 45, 500])
+def test_a_damaged_record_of_the_primary_is_mended_by_the_backups_copy(destination: str, at: int) -> None:
+    stage = filled(destination)
+    where, before = damage(stage.primary(), destination, 41, at)
+    replies = read_all(stage, destination)
+    assert bodies(replies) == BODIES and ended(replies)[0].error is None
+    assert record(stage.primary(), where) == before
+    mending = stage.primary().member._disk.store.mending
+    assert (mending.found, mending.mended, mending.lost) == (1, 1, {})
+
+
+@pytest.mark.parametrize("destination", [NEWS, ORDERS])
+def test_the_primarys_consumers_notice_nothing(destination: str) -> None:
+    stage = filled(ORDERS)
+    damage(stage.primary(), ORDERS, 41)
+    replies = stage.client.open_consumer(ORDERS)
+    assert sorted(bodies(replies)) == BODIES
+    assert not [reply for reply in replies if isinstance(reply, Unreadable)]
+
+
+@pytest.mark.parametrize("destination", [NEWS, ORDERS])
+def test_damage_of_a_backup_is_found_and_mended_before_it_leads(destination: str) -> None:
+    stage = filled(destination)
+    where, before = damage(stage.backup(), destination, 41)
+    stage.advance(SCRUB_DELAY_SECONDS + 5)
+    assert record(stage.backup(), where) == before
+    assert stage.in_sync() == [1, 2]
+
+
+def test_a_record_whose_header_is_gone_is_served_from_the_copy() -> None:
+    stage = filled(NEWS)
+    primary = stage.primary()
+    where = place(primary, NEWS, 41)
+    file = primary.disk.open(where.file)
+    file.write(where.position, [bytes(HEADER_BYTES)])
+    replies = read_all(stage, NEWS)
+    assert bodies(replies) == BODIES and ended(replies)[0].error is None
+
+
+@pytest.mark.parametrize("destination", [NEWS, ORDERS])
+def test_when_all_copies_are_damaged_the_reader_is_told_and_goes_on_behind_them(destination: str) -> None:
+    stage = filled(destination)
+    for seat in (stage.primary(), stage.backup()):
+        damage(seat, destination, 41)
+    replies = read_all(stage, destination)
+    assert bodies(replies) == BODIES[:40]
+    error = ended(replies)[0].error
+    assert isinstance(error, DataDamaged) and f"Offsets 40 to 44 of {destination}" in str(error)
+    assert bodies(read_all(stage, destination, 44)) == BODIES[44:]
+    assert stage.in_sync() == [1, 2]
+
+
+def test_what_no_member_could_give_is_mended_when_one_is_back() -> None:
+    stage = filled(NEWS)
+    where, before = damage(stage.primary(), NEWS, 41)
+    backup = stage.backup().node
+    stage.cut_off = {backup}
+    assert isinstance(ended(read_all(stage, NEWS))[0].error, DataDamaged)
+    stage.cut_off = set()
+    stage.advance(MEND_RETRY_SECONDS + 5)
+    assert record(stage.primary(), where) == before
+    assert bodies(read_all(stage, NEWS)) == BODIES
