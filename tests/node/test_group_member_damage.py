@@ -82,8 +82,7 @@ def test_a_damaged_record_of_the_primary_is_mended_by_the_backups_copy(destinati
     assert (mending.found, mending.mended, mending.lost) == (1, 1, {})
 
 
-@pytest.mark.parametrize("destination", [NEWS, ORDERS])
-def test_the_primarys_consumers_notice_nothing(destination: str) -> None:
+def test_the_primarys_consumers_notice_nothing() -> None:
     stage = filled(ORDERS)
     damage(stage.primary(), ORDERS, 41)
     replies = stage.client.open_consumer(ORDERS)
@@ -133,3 +132,21 @@ def test_what_no_member_could_give_is_mended_when_one_is_back() -> None:
     stage.advance(MEND_RETRY_SECONDS + 5)
     assert record(stage.primary(), where) == before
     assert bodies(read_all(stage, NEWS)) == BODIES
+
+
+def test_a_member_that_is_behind_gets_what_is_damaged_at_the_primary() -> None:
+    stage = Stage(3, 0, segment_bytes=16 * 1024, cache_bytes=1)
+    stage.elect()
+    number = stage.client.open_producer()["destination"]
+    away = next(node for node in (3, 2) if node != stage.primary().node)
+    stage.cut_off = {away}
+    for batch in range(BATCHES):
+        sent = BODIES[batch * EACH : (batch + 1) * EACH]
+        stage.client.send(publish(number, *sent, first=batch * EACH + 1))
+        stage.advance(0.1)
+    stage.advance(3)
+    where, before = damage(stage.primary(), ORDERS, 41)
+    stage.cut_off = set()
+    stage.advance(5)
+    assert stage.in_sync() == [1, 2, 3]
+    assert record(stage.primary(), where) == before

@@ -212,3 +212,23 @@ def test_everything_is_looked_through_once_a_day() -> None:
     assert (driver.storage.scrub.rounds, driver.storage.mending.found) == (1, 0)
     driver.advance(SCRUB_EVERY_SECONDS / 2 + 100)
     assert (driver.storage.scrub.rounds, driver.storage.mending.found) == (2, 1)
+
+
+def test_a_block_that_is_damaged_before_it_moves_stays_in_the_journal_and_stops_nobody() -> None:
+    driver = Driver(SMALL)
+    driver.connect().request("destination.create", destination=NEWS, retained=True)
+    driver.connect().request("destination.create", destination="queue:other")
+    producer = session_of(driver).producer(NEWS)
+    for batch in range(BATCHES):
+        producer.send(*[f"{batch * EACH + number:0300d}" for number in range(EACH)])
+        if batch == 2:
+            assert damage(driver, NEWS, 12).file == "journal/00000000000000000001.seg"
+    found = session_of(driver).consumer(NEWS, mode="replay", start={"offset": 0})
+    assert offsets(found) == list(range(10)) and "Offsets 10 to 15 of topic:news" in str(error_of(found))
+    behind = session_of(driver).consumer(NEWS, mode="replay", start={"offset": 15})
+    assert offsets(behind) == whole()[15:]
+    assert state_of(driver, NEWS).stream_end == 10
+    others_go_on(driver)
+    again = driver.stop()
+    behind = session_of(again).consumer(NEWS, mode="replay", start={"offset": 15})
+    assert offsets(behind) == whole()[15:]

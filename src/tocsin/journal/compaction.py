@@ -59,7 +59,10 @@ def run_maintenance(files: Files, job: MaintenanceJob, segment_bytes: int) -> Ma
     if isinstance(job, DropSegment):
         return _drop(files, job)
     if isinstance(job, RewriteSegment):
-        return SegmentRewritten(job.first_lsn, _rewrite(files, job))
+        try:
+            return SegmentRewritten(job.first_lsn, _rewrite(files, job))
+        except JournalDamaged:
+            return SegmentRewritten(job.first_lsn, None, damaged=True)
     written = replace_file(files, index_name(job.first_lsn), [job.data])
     return IndexWritten(job.first_lsn, job.generation, written)
 
@@ -153,15 +156,21 @@ def run_move(job: MoveJob, reader: BlockReader, store: StreamStore) -> Moved:
 
     Raises StaleLocation when a segment was compacted since the job was made: make the job again.
     """
+    damaged: dict[int, tuple[MoveBlock, str]] = {}
     for blocks in _move_batches(job, store):
-        payloads = reader.read_windows([block.location for block in blocks])
-        entries = [
-            StreamEntry(block.first_offset, block.count, block.append_time_ms, block.lsn, payload)
-            for block, payload in zip(blocks, payloads, strict=True)
-        ]
-        store.append(blocks[0].stream_id, entries)
+        stream = blocks[0].stream_id
+        if stream in damaged:
+            continue
+        entries: list[StreamEntry] = []
+        for block, payload in zip(blocks, reader.read_each([block.location for block in blocks]), strict=True):
+            if isinstance(payload, JournalDamaged):
+                damaged[stream] = block, str(payload)
+                break
+            entries.append(StreamEntry(block.first_offset, block.count, block.append_time_ms, block.lsn, payload))
+        store.append(stream, entries)
     ends = {block.stream_id: store.end_offset(block.stream_id) for block in job.blocks}
-    return Moved(array("Q", (block.lsn for block in job.blocks)), ends)
+    moved = array("Q", (block.lsn for block in job.blocks if block.first_offset < ends[block.stream_id]))
+    return Moved(moved, ends, tuple(damaged.values()))
 
 
 def _move_batches(job: MoveJob, store: StreamStore) -> Iterator[list[MoveBlock]]:

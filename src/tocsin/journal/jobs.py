@@ -137,10 +137,13 @@ class SegmentDropped:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRewritten:
-    """`index` is None when there was no room for the copy; the old segment is then as it was."""
+    """`index` is None when there was no room for the copy; the old segment is then as it was. So it is when a record
+    that must be kept is damaged: a copy would lose what can still be read of it.
+    """
 
     first_lsn: Lsn
     index: SegmentIndex | None
+    damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +178,14 @@ class MoveJob:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """All blocks of the job are durable in their streams; their records may be released."""
+    """These blocks of the job are durable in their streams; their records may be released.
+
+    All of them, unless some are damaged: of a stream nothing is moved from such a block on.
+    """
 
     lsns: array[int]
     end_offsets: dict[int, Offset]
+    damaged: tuple[tuple[MoveBlock, str], ...] = ()
 
 
 Maintained: TypeAlias = ReserveMade | SegmentDropped | SegmentRewritten | IndexWritten

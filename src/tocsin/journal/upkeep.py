@@ -41,6 +41,7 @@ class Upkeep:
         "_newest_snapshot",
         "_released",
         "_segments",
+        "_spoiled",
         "held",
         "liveness_known",
         "reopens_at_snapshot",
@@ -54,6 +55,8 @@ class Upkeep:
         self._job: MaintenanceJob | None = None
         self._declined: set[tuple[type, int]] = set()
         """Jobs that found no room. They are offered again after a call that had nothing else to offer."""
+        self._spoiled: set[int] = set()
+        """Segments with a damaged record that must be kept: they stay as they are."""
         self._released: list[tuple[int, int]] = []
         """What was released in a segment while it was being rewritten."""
 
@@ -105,7 +108,7 @@ class Upkeep:
         if self.reserve_missing:
             yield (MakeReserve, 0), MakeReserve()
         for index in droppable:
-            if 2 * index.live_bytes < index.data_bytes():
+            if 2 * index.live_bytes < index.data_bytes() and index.first_lsn not in self._spoiled:
                 yield (RewriteSegment, index.first_lsn), _rewrite(index)
         for index in self._segments[:-1]:
             if index.sealed and not index.on_disk:
@@ -137,6 +140,8 @@ class Upkeep:
 
     def _rewritten(self, place: int, done: SegmentRewritten) -> None:
         released, self._released = self._released, []
+        if done.damaged:
+            self._spoiled.add(done.first_lsn)
         if done.index is None:
             self._declined.add((RewriteSegment, done.first_lsn))
             return

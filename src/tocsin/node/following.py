@@ -7,11 +7,16 @@ from tocsin.model.limits import APPLY_BYTES_PER_TURN, APPLY_RECORDS_PER_TURN
 from tocsin.node.group_disk import Entries, GroupDisk
 from tocsin.node.standby import Standby
 
+_MENDING_SECONDS = 0.25
+"""Between two looks at a record that is being mended."""
+
 
 class Following:
     def __init__(self, disk: GroupDisk, standby: Standby) -> None:
         self._disk, self.standby = disk, standby
         self._reading = False
+        self._again_at = 0.0
+        """A record is damaged: another member is asked for it meanwhile."""
 
     def apply(self, committed: int, now: float) -> bool:
         """As much as one turn should; True when there is more at hand."""
@@ -30,8 +35,13 @@ class Following:
 
     def _read(self, first: int, last: int, now: float) -> None:
         """What is not remembered any more, a piece at a time."""
-        if self._reading:
+        if self._reading or now < self._again_at:
             return
+        if self._disk.has_lost(first):
+            raise JournalDamaged(
+                f"Record {first} is committed, but it is damaged on this disk and no other member could give it. "
+                "Empty the data directory, and the member is filled by the others."
+            )
         self._reading = True
 
         def done(entries: Entries) -> None:
@@ -39,6 +49,8 @@ class Following:
             for entry in entries or ():
                 self._disk.log.forget(self.standby.applied + 1)
                 self.standby.apply(self.standby.applied + 1, entry, now)
+            if entries == ():
+                self._again_at = now + _MENDING_SECONDS
             self._disk.progress()
 
         if self._disk.read(first, last, done) == 0:

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tocsin.journal.jobs import WasCut, WriteJob, Written
-from tocsin.model.errors import StorageFull
+from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn
 from tocsin.node.group_copies import GroupCopies
 from tocsin.node.group_log import HostedLog
 from tocsin.node.group_snapshots import GroupSnapshots
 from tocsin.node.group_store import GroupStore, StoreSettings
+from tocsin.node.mending import Damaged
+from tocsin.node.placing import row_of_record
 from tocsin.node.scrubbing import Scrub
 from tocsin.node.standby import Standby
 from tocsin.node.transfer import Transfer
@@ -156,13 +158,25 @@ class GroupDisk:
     def read(self, first: int, last: int, done: Callable[[Entries], None]) -> int:
         """Begins to read records of the log and says how many: as many as fit, none when the first is not there.
 
-        `done` gets None when they were moved meanwhile, and the same is to be read again.
+        `done` gets None when they were moved meanwhile, and the same is to be read again. It gets nothing when the
+        first one is damaged: another member is asked for it.
         """
         if self._closed:
             return 0
         store, plan = self.store, self.log.plan_read(first, last)
-        self._workers.read(lambda: store.read_log(plan), done)
+
+        def read(entries: tuple[Entry, ...] | JournalDamaged | None) -> None:
+            if isinstance(entries, JournalDamaged):
+                store.mending.mend(Damaged(first, *row_of_record(store, first)), str(entries))
+                entries = ()
+            done(entries)
+
+        self._workers.read(lambda: store.read_log(plan), read)
         return len(plan.locations) + len(plan.unsynced)
+
+    def has_lost(self, lsn: int) -> bool:
+        """Whether a record is damaged, and no other member could give it."""
+        return any(damaged.lsn == lsn for damaged in self.store.mending.lost)
 
     # ---- the state
 

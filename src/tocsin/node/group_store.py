@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tocsin.journal.journal import Journal
@@ -10,6 +11,7 @@ from tocsin.journal.reader import BlockReader, StaleLocation
 from tocsin.journal.snapshot import load_snapshot
 from tocsin.journal.stream import StreamStore
 from tocsin.message_manager.machine import MessageManager, Settings
+from tocsin.model.errors import JournalDamaged
 from tocsin.model.identity import Lsn
 from tocsin.node.block_reads import BlockReads
 from tocsin.node.group_journal import GroupJournal, has_payload
@@ -75,16 +77,28 @@ class GroupStore:
         identity = self.opened.recovered.identity
         self.mending = Mending(self, self._files, identity, workers, progress, copies)
         self.reads = BlockReads(self, self.reader, workers, self.mending, progress)
-        self.upkeep = Upkeep(self, self._files, self._segment_bytes, self.reader, workers, progress)
+        self.upkeep = Upkeep(self, self._files, self._segment_bytes, self.reader, workers, self.mending, progress)
         self._attached = True
 
-    def read_log(self, plan: ReadPlan) -> tuple[Entry, ...] | None:
-        """Runs in the reading thread. None when a segment was compacted since the plan was made: plan again."""
+    def read_log(self, plan: ReadPlan) -> tuple[Entry, ...] | JournalDamaged | None:
+        """Runs in the reading thread. Up to a record that cannot be read; the damage, when that is the first.
+
+        None when a segment was compacted since the plan was made: plan again.
+        """
         try:
             stored = self.reader.read_records(plan.locations)
+            return (*_entries(stored), *plan.unsynced)
         except StaleLocation:
             return None
-        return (*(Entry(epoch, kind, (payload,)) for kind, epoch, payload in stored), *plan.unsynced)
+        except JournalDamaged as damage:
+            return self._read_log_before(plan) or damage
+
+    def _read_log_before(self, plan: ReadPlan) -> tuple[Entry, ...]:
+        stored: list[tuple[int, int, bytes]] = []
+        with suppress(JournalDamaged, StaleLocation):
+            for where in plan.locations:
+                stored += self.reader.read_records([where])
+        return _entries(stored)
 
     def load_state(self, settings: StoreSettings, now: float) -> Standby:
         """The state of the newest snapshot once more; the records behind it follow. Runs in the thread for upkeep."""
@@ -107,3 +121,7 @@ class GroupStore:
         self.reader.close()
         if self._attached:
             self.upkeep.close()
+
+
+def _entries(stored: list[tuple[int, int, bytes]]) -> tuple[Entry, ...]:
+    return tuple(Entry(epoch, kind, (payload,)) for kind, epoch, payload in stored)

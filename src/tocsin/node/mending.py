@@ -77,6 +77,10 @@ class Mending:
             log.error("%s cannot be read: %s", self._named(damaged), problem)
         self._try(damaged, None, lambda payload: self._tried_here(damaged, problem, payload))
 
+    def knows(self, damaged: Damaged) -> bool:
+        """Whether it is known to be damaged, and not mended yet."""
+        return damaged in self._under_way or damaged in self.lost
+
     def tick(self, now: float) -> None:
         """Now and then: what was lost may be found again."""
         if now < self._retry_at:

@@ -91,7 +91,9 @@ class Storage:
         self.mending = Mending(self, self._files, self.recovered.identity, workers, go_on)
         self._reads = BlockReads(self, self._reader, workers, self.mending, go_on)
         self.scrub = Scrub(self, self._files, workers, self.mending, lambda: self._is_busy)
-        self._journal_upkeep = Upkeep(self, self._files, self._segment_bytes, self._reader, workers, go_on)
+        self._journal_upkeep = Upkeep(
+            self, self._files, self._segment_bytes, self._reader, workers, self.mending, go_on
+        )
 
     @property
     def journal(self) -> Journal:

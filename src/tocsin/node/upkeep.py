@@ -13,6 +13,7 @@ from tocsin.message_manager.ledger import DropStream
 from tocsin.model.errors import StorageFull
 from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import MOVE_BLOCKS_MAX
+from tocsin.node.mending import Damaged, Mending
 from tocsin.node.placing import Owner
 from tocsin.node.workers import Workers
 from tocsin.runtime.ports import Files
@@ -28,9 +29,10 @@ class Upkeep:
         segment_bytes: int,
         reader: BlockReader,
         workers: Workers,
+        mending: Mending,
         progress: Callable[[], None],
     ) -> None:
-        self._owner, self._files, self._segment_bytes = owner, files, segment_bytes
+        self._owner, self._files, self._segment_bytes, self._mending = owner, files, segment_bytes, mending
         self._reader, self._workers, self._progress = reader, workers, progress
         self._own_reader = BlockReader(files)
         self._maintaining = self._moving = False
@@ -130,7 +132,7 @@ class Upkeep:
             lsn = Lsn(log.lsns[index])
             location = self._owner.journal.locate(lsn) if lsn <= last else None
             first, end = log.span(log.base + index)
-            if location is None or end > safe_end:
+            if location is None or end > safe_end or self._mending.knows(Damaged(lsn, state.id, first)):
                 return
             blocks.append(MoveBlock(lsn, state.id, Offset(first), end - first, log.append_times[index], location))
 
@@ -145,6 +147,9 @@ class Upkeep:
         if done is None:
             self._moved_to = 0
             return
+        for block, problem in done.damaged:
+            self._mending.mend(Damaged(block.lsn, block.stream_id, int(block.first_offset)), problem)
+            self._moved_to = 0
         for stream, end in done.end_offsets.items():
             state = self._owner.manager.directory.by_id.get(stream)
             if state is not None:
