@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -232,3 +233,39 @@ def test_a_block_that_is_damaged_before_it_moves_stays_in_the_journal_and_stops_
     again = driver.stop()
     behind = session_of(again).consumer(NEWS, mode="replay", start={"offset": 15})
     assert offsets(behind) == whole()[15:]
+
+
+def streams_of(driver: Driver) -> list[str]:
+    folder = f"streams/{state_of(driver, NEWS).id}"
+    return [f"{folder}/{name}" for name in driver.disk.list(folder) if name.endswith(".seg")]
+
+
+def readable(driver: Driver) -> list[int]:
+    """What a reader gets that goes on behind each damage, as it is told to."""
+    found: list[int] = []
+    start = 0
+    while True:
+        reader = session_of(driver).consumer(NEWS, mode="replay", start={"offset": start, "end": BATCHES * EACH})
+        found += offsets(reader)
+        if "code" not in reader.ended:
+            return found
+        start = int(str(error_of(reader)).rpartition("offset ")[2].rstrip("."))
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_server_starts_whatever_byte_of_a_topics_file_is_damaged(which: int) -> None:
+    driver = filled(NEWS, retained=True).stop()
+    name = streams_of(driver)[which]
+    for index in driver.disk.list(name.rpartition("/")[0]):
+        if index.endswith(".idx"):
+            driver.disk.remove(f"{name.rpartition('/')[0]}/{index}")  # So that the file itself is read at the start.
+    size = driver.disk.open(name).size()
+    chosen = [*range(130), *range(130, size - 200, 997), *range(size - 200, size)]
+    for byte in chosen:
+        damaged = driver.disk.crash(Random(0))
+        damaged.flip(name, 8 * byte + byte % 8)
+        after = Driver(SMALL, damaged, driver.clock)
+        missing = sorted(set(whole()) - set(readable(after)))
+        assert len(missing) in (0, EACH), f"byte {byte} of {size}"
+        assert missing == list(range(missing[0], missing[0] + EACH)) if missing else True
+        after.storage.close()

@@ -69,7 +69,8 @@ def _mend(
     stored = where.skip + where.length
     size = record_bytes(stored)
     data = file.read(where.position, size + HEADER_BYTES)
-    head = _sound_header(data, size, seed, where.position)
+    following = data[size:] if _is_sound(data[size:], seed ^ (where.position + size)) else b""
+    head = sound_header(data[:HEADER_BYTES], seed, where.position, following)
     if head is None or HEADER.unpack(head)[1:3] != (stored, number):
         return None
     check = HEADER.unpack(head)[4]
@@ -91,17 +92,15 @@ def _payloads(there: bytes, skip: int, prefixes: Sequence[bytes], copy: Buffer |
             yield prefix + bytes(copy) + bytes(-(len(prefix) + len(copy)) & 7)
 
 
-def _is_sound(header: bytes, seed: int) -> bool:
-    return len(header) == HEADER_BYTES and crc32(header[4:], seed) == _CHECK.unpack_from(header)[0]
+def sound_header(header: bytes, seed: int, position: int, following: bytes = b"") -> bytes | None:
+    """A record's header as it was written; None when that cannot be told.
 
-
-def _sound_header(data: bytes, size: int, seed: int, position: int) -> bytes | None:
-    """The record's header as it was written; None when that cannot be told."""
-    header, following = data[:HEADER_BYTES], data[size:]
+    `following` is the header of the record behind it: with that, one wrong byte is found.
+    """
     seeded = seed ^ position
     if _is_sound(header, seeded):
         return header
-    if len(header) < HEADER_BYTES or not _is_sound(following, seed ^ (position + size)):
+    if len(header) < HEADER_BYTES or len(following) < HEADER_BYTES:
         return None
     check = HEADER.unpack(following)[_CHAIN]
     body = bytearray(header[4:])
@@ -114,3 +113,7 @@ def _sound_header(data: bytes, size: int, seed: int, position: int) -> bytes | N
                 return _CHECK.pack(check) + bytes(body)
         body[place] = value
     return None
+
+
+def _is_sound(header: bytes, seeded: int) -> bool:
+    return len(header) == HEADER_BYTES and crc32(header[4:], seeded) == _CHECK.unpack_from(header)[0]

@@ -84,7 +84,9 @@ class StreamStore:
         opened: list[StreamFile] = []
         firsts = numbered(names)
         for first in firsts:
-            file = open_stream_file(self._files, self._identity, stream_id, first, newest=first == firsts[-1])
+            before = opened[-1].index.end_offset() if opened else 0
+            newest = first == firsts[-1]
+            file = open_stream_file(self._files, self._identity, stream_id, first, newest=newest, before=before)
             if file is None:
                 continue
             if opened and opened[-1].index.end_offset() != file.begun_at:

@@ -28,6 +28,7 @@ from tocsin.journal.segment import (
     Identity,
     decode_header,
 )
+from tocsin.journal.stream_damage import mend_file_header, pass_damage
 from tocsin.journal.stream_entry import ENTRY, PREFIX_BYTES, StreamEntry, decode_prefix, encode_prefix
 from tocsin.journal.stream_index import StreamIndex, decode_stream_index, encode_stream_index
 from tocsin.journal.stream_spare import make_spare, spare_name
@@ -123,14 +124,15 @@ def begin_stream_file(files: Files, identity: Identity, stream_id: int, first: i
 
 
 def open_stream_file(
-    files: Files, identity: Identity, stream_id: int, first: int, *, newest: bool
+    files: Files, identity: Identity, stream_id: int, first: int, *, newest: bool, before: int = 0
 ) -> StreamFile | None:
     """Open after a start; a torn tail of the newest file is cut. None: the newest file was never born; it is
-    removed.
+    removed. `before` is where the file before it ends.
     """
     file = files.open(stream_file_name(stream_id, first))
+    expected = FileHeader(identity, STREAM_FLAVOUR, first, last=before, stream_id=stream_id)
     try:
-        return _Opening(files, file, FileHeader(identity, STREAM_FLAVOUR, first, stream_id=stream_id), newest).run()
+        return _Opening(files, file, expected, newest).run()
     finally:
         file.close()
 
@@ -149,6 +151,8 @@ class _Opening:
         state, header = decode_header(file.read(0, FILE_HEADER_BYTES))
         if state is HeaderState.GOOD and header is not None and header.seed() != expected.seed():
             state = HeaderState.FOREIGN
+        if state is HeaderState.BAD and (mended := mend_file_header(file, expected, expected.last)) is not None:
+            state, header = HeaderState.GOOD, mended
         if state is not HeaderState.GOOD or header is None:
             self._remove_unborn(state)
             return None
@@ -159,6 +163,8 @@ class _Opening:
         scan = ScanState(header.seed(), header.chain(), FILE_HEADER_BYTES, size, header.first - 1, dense=False)
         index = StreamIndex(header.first, FILE_HEADER_BYTES)
         stop = self._read(scan, index)
+        while self._is_damaged(scan, stop) and pass_damage(file, scan, stop, index):
+            stop = self._read(scan, index)
         self._settle(scan, stop)
         index.end = scan.position
         return StreamFile(self._files, header, index, scan.chain)
@@ -174,10 +180,10 @@ class _Opening:
             file.close()
 
     def _read(self, scan: ScanState, index: StreamIndex) -> Stop:
-        stop = Stop.MORE
+        stop, base = Stop.MORE, len(scan.positions)
         for found, place, ended in scan_file(self._file, scan):
             stop = ended
-            for number, (first, _, _, payload) in enumerate(found, place):
+            for number, (first, _, _, payload) in enumerate(found, base + place):
                 _, time_ms, count = decode_prefix(payload)
                 position = scan.positions[number] & ~7
                 index.add(position, len(payload) - PREFIX_BYTES, first, count, time_ms)
@@ -190,17 +196,28 @@ class _Opening:
         self._files.remove(self._name)
         self._files.sync_directory(stream_folder(self._expected.stream_id))
 
+    def _is_damaged(self, scan: ScanState, stop: Stop) -> bool:
+        """Whether the scan stands where something was on disk once, rather than at the end or at a torn tail."""
+        if scan.position == scan.end:
+            return False
+        return decide(table.SEGMENT, self._seen(scan, stop)).do is Do.REFUSE
+
+    def _seen(self, scan: ScanState, stop: Stop) -> table.SegmentSeen:
+        """What stands where the scan ended."""
+        position = scan.position
+        data = self._file.read(position, scan.end - position)
+        bad = any(data)
+        proven = bad and find_proof(data, position, scan.seed, position) is not None
+        torn = not bad or looks_torn(data, position, stop, position)
+        return table.SegmentSeen(HeaderState.GOOD, self._newest, Tail.BAD, proven, torn)
+
     def _settle(self, scan: ScanState, stop: Stop) -> None:
         """The scan ended: at the end of the file, or at a bad place. Unlike a segment the file is as long as
         its data.
         """
         position = scan.position
         if position < scan.end:
-            data = self._file.read(position, scan.end - position)
-            bad = any(data)
-            proven = bad and find_proof(data, position, scan.seed, position) is not None
-            torn = not bad or looks_torn(data, position, stop, position)
-            self._decide(table.SegmentSeen(HeaderState.GOOD, self._newest, Tail.BAD, proven, torn), position, stop)
+            self._decide(self._seen(scan, stop), position, stop)
         if self._newest:
             # What was read may be in memory only, and the journal's copy may go now. All but the last commit is
             # proven; the size may be in memory only, too.
