@@ -55,5 +55,8 @@ class ClusterStatus:
         }  # fmt: skip
         if status is not None:
             role = status.role.name.lower().replace("_", " ")
-            fields |= {"role": role, "applied": status.committed, "last": status.last, "free_bytes": status.free_bytes}
+            fields |= {
+                "role": role, "applied": status.committed, "last": status.last, "free_bytes": status.free_bytes,
+                "damaged": status.damaged,
+            }  # fmt: skip
         return fields

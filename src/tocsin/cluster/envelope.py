@@ -10,7 +10,7 @@
                       (cluster.reply_codec)
     "U"  Unlinked     primary -> client manager: u32 epoch, u32 link
     "S"  GroupStatus  member -> everybody: u32 epoch, u16 primary, u8 role, u64 committed, u64 last, u32 destinations,
-                      u64 live bytes, u64 free bytes, u32 epoch and u64 LSN of the last unclean promotion,
+                      u64 live bytes, u64 free bytes, u32 epoch and u64 LSN of the last unclean promotion, u32 damaged,
                       u16 count and as many u16 nodes in sync, the same of all members
     "N"  NameChanged  primary of a name's slot -> client managers: text name
 
@@ -36,7 +36,7 @@ from tocsin.runtime.ports import Buffer
 _COMMANDS = struct.Struct("<IIQH")
 _REPLIES = struct.Struct("<IIQH")
 _UNLINKED = struct.Struct("<II")
-_STATUS = struct.Struct("<IHBQQIQQIQ")
+_STATUS = struct.Struct("<IHBQQIQQIQI")
 
 
 class MemberRole(IntEnum):
@@ -97,6 +97,8 @@ class GroupStatus:
     unclean_epoch: int = 0
     """Of the last promotion that an operator forced; 0: there was none."""
     unclean_lsn: int = 0
+    damaged: int = 0
+    """Records on this member's disk that cannot be read, and that no other member could mend."""
 
 
 @dataclass(slots=True)
@@ -157,6 +159,7 @@ def _pack_status(packer: Packer, message: GroupStatus) -> None:
     packer.record(
         _STATUS, message.epoch, message.primary, message.role, message.committed, message.last, message.destinations,
         message.live_bytes, message.free_bytes, message.unclean_epoch, message.unclean_lsn,
+        message.damaged,
     )  # fmt: skip
     for nodes in (message.in_sync, message.members):
         packer.u16(len(nodes))

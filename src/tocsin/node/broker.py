@@ -50,7 +50,10 @@ class Broker:
         """A server by itself is a group of one."""
         node = self.node
         committed, last = int(self.manager.ledger.journal.durable_lsn), self.manager.ledger.last_lsn()
-        member = {"node": node, "role": "primary", "state": "up", "applied": committed, "last": last}
+        member = {
+            "node": node, "role": "primary", "state": "up", "applied": committed, "last": last,
+            "damaged": len(self.storage.mending.lost),
+        }  # fmt: skip
         group = {
             "group": 1, "primary": node, "epoch": 0, "linked": True, "in_sync": [node], "committed": committed,
             "last": last, "destinations": len(self.manager.directory.by_id), "members": [member],

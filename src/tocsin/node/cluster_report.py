@@ -66,6 +66,7 @@ def _of_member(group: int, member: GroupMember) -> GroupReport:
         live_bytes=status.live_bytes,
         unclean_epoch=status.unclean_epoch,
         unclean_lsn=status.unclean_lsn,
+        damaged=status.damaged,
     )
 
 

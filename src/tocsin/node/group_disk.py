@@ -174,6 +174,11 @@ class GroupDisk:
         self._workers.read(lambda: store.read_log(plan), read)
         return len(plan.locations) + len(plan.unsynced)
 
+    @property
+    def damaged(self) -> int:
+        """Records that cannot be read, and that no other member could mend."""
+        return len(self.store.mending.lost)
+
     def has_lost(self, lsn: int) -> bool:
         """Whether a record is damaged, and no other member could give it."""
         return any(damaged.lsn == lsn for damaged in self.store.mending.lost)

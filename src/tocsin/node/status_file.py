@@ -36,6 +36,8 @@ class GroupReport:
     unclean_epoch: int = 0
     """Of the last promotion that an operator forced; 0: there was none."""
     unclean_lsn: int = 0
+    damaged: int = 0
+    """Records that this member cannot read, and that no other one could mend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

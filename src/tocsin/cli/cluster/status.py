@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tocsin.cli.cluster.directory import ClusterDirectory
@@ -43,6 +43,8 @@ class GroupLine:
     unclean_epoch: int = 0
     """Of the last promotion that an operator forced; 0: there was none."""
     unclean_lsn: int = 0
+    damaged: dict[str, int] = field(default_factory=dict)
+    """How many records of it are damaged on the disks of which nodes, and no other one could mend them."""
 
     @property
     def state(self) -> str:
@@ -127,6 +129,7 @@ def _group_line(directory: ClusterDirectory, group: Group, said: list[NodeStatus
         live_bytes=report.live_bytes,
         unclean_epoch=report.unclean_epoch,
         unclean_lsn=report.unclean_lsn,
+        damaged={status.node: each.damaged for status, each in reports if each.damaged},
     )
 
 

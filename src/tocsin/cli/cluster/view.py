@@ -67,12 +67,19 @@ def _drawn(status: ClusterStatus, hint: str) -> Table:
 
 
 def _warnings(status: ClusterStatus) -> list[str]:
-    return [
+    unclean = [
         f"{group.name} was promoted uncleanly in epoch {group.unclean_epoch}: what had been confirmed behind record"
         f" {group.unclean_lsn:,} is lost."
         for group in status.groups
         if group.unclean_epoch
     ]
+    damaged = [
+        f"{records:,} of {group.name}'s records are damaged on the disk of {node}, and no other member could mend"
+        " them: its log and `tocsin destinations show` say which."
+        for group in status.groups
+        for node, records in group.damaged.items()
+    ]
+    return unclean + damaged
 
 
 def _table(title: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> Table:

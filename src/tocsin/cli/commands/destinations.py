@@ -202,6 +202,9 @@ def _in_words(found: Mapping[str, Any]) -> dict[str, Any]:
                     shown[name] = size(value) if value else NO_LIMIT
             case "redelivery_limit":
                 shown[name] = value or NO_LIMIT
+            case "damaged":
+                if value:
+                    shown["damaged"] = ", ".join(f"offsets {first} to {end}" for first, end in value)
             case "backoff_ms":
                 shown["backoff"] = duration_ms(value) if value else "none"
             case _:
