@@ -10,10 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.cluster.commands import Answer, ConsumerEnded, Delivery, Failed, NotStored, Reply, SettledTo, Stored
+from tocsin.cluster.commands import (
+    Answer,
+    ConsumerEnded,
+    Delivery,
+    Failed,
+    NotStored,
+    Reply,
+    SettledTo,
+    Stored,
+    Unreadable,
+)
 from tocsin.cluster.packing import Packer, Unpacker
 from tocsin.cluster.reply_codec import pack_reply, unpack_reply
-from tocsin.model.errors import InvalidSelector, ProtocolError, StorageFull, TocsinError, from_code
+from tocsin.model.errors import DataDamaged, InvalidSelector, ProtocolError, StorageFull, TocsinError, from_code
 from tocsin.model.limits import ERROR_TEXT_BYTES_MAX
 
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
@@ -33,6 +43,7 @@ REPLIES = st.one_of(
     st.builds(ConsumerEnded, KEY, st.none() | ERROR),
     st.builds(Answer, U64, FIELDS),
     st.builds(Failed, U64, ERROR),
+    st.builds(Unreadable, KEY, ERROR),
 )
 SHOWN: list[Reply] = [
     Stored(b"s" * 16, 1, 2, 3),
@@ -42,6 +53,7 @@ SHOWN: list[Reply] = [
     ConsumerEnded((b"s" * 16, 1), None),
     Answer(1, {"a": [1, 2]}),
     Failed(1, InvalidSelector("At 3.")),
+    Unreadable((b"s" * 16, 1), DataDamaged("Offsets 1 to 3.")),
 ]
 
 

@@ -27,6 +27,8 @@ from tocsin.replication.codec import VERSION, decode, encode
 from tocsin.replication.log import Entry
 from tocsin.replication.messages import (
     Acked,
+    CopyGiven,
+    CopyWanted,
     Fence,
     Fenced,
     Fetch,
@@ -54,6 +56,7 @@ REFERENCE = st.builds(Reference, DIGEST, U64, DIGEST)
 KIND = st.integers(0, 255)
 ORDER_ENTRIES = st.lists(st.builds(OrderEntry, KIND, DATA, st.none() | REFERENCE), max_size=4).map(tuple)
 ENTRIES = st.lists(st.builds(Entry, U32, KIND, DATA.map(lambda data: (data,))), max_size=4).map(tuple)
+COPY_WANTED = st.builds(CopyWanted, U64, U32, U64)
 
 MESSAGES = st.one_of(
     st.builds(Prepare, BALLOT),
@@ -69,6 +72,8 @@ MESSAGES = st.one_of(
     st.builds(Resigned, U32, TIME),
     st.builds(CommitSeen, U32, U64),
     st.builds(Stand, U32),
+    COPY_WANTED,
+    st.builds(CopyGiven, COPY_WANTED, st.booleans(), DATA),
     st.builds(Order, U32, U32, U64, U64, ORDER_ENTRIES),
     st.builds(Acked, U32, U64, U64),
     st.builds(Nack, U32),

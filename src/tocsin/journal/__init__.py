@@ -16,6 +16,7 @@ staging          the files of an import, before it is decided
 reserve          the preallocated next segment
 compaction       the jobs of maintenance
 reader           payloads back from disk, verified
+mend             a damaged record is put right where it stands
 scan             walks records, the hot loop of a restart
 walk             all that can be read of a file, and the places that cannot
 tail             torn or damaged: looks at a bad place
@@ -30,6 +31,7 @@ snapshot         state snapshots, two generations
 stream           retained topics: append, search, drop
 stream_file      one file of a retained topic
 stream_spare     the room for its next file
+stream_damage    a start goes on behind damage in it
 stream_entry     one block in it
 stream_view      the same file as others on the host read it
 stream_index     where its entries are; the side index file

@@ -4,7 +4,8 @@ config           all settings of one server, from defaults, a file and the comma
 setting_checks   what a setting may hold
 broker           a client manager and a message manager joined by a bus: a server without sockets
 storage          the journal's jobs; snapshot_run takes snapshots
-block_reads      cold reads
+block_reads      cold reads; placing says where blocks are
+mending          records that cannot be read are put right; scrubbing looks for them before anybody reads
 upkeep           compaction, and retained topics' own files
 packing          makes a package: a snapshot with every block that its state needs
 transfer         a snapshot goes from one member to another: both ends of it
@@ -14,6 +15,7 @@ group_primary    a member that serves client managers; group_links are their lin
 topic_hold       what waits after a promotion until all of them have linked
 group_log        its log; group_journal is what the message manager sees of it
 group_disk       what it has its disk do; group_store is one opening of its files, group_snapshots takes snapshots
+group_copies     copies of damaged records, from and for other members
 following        a member that does not serve applies the log; standby is its state
 group_status     what it tells of itself
 voter_host       a voter of a group with its vote file

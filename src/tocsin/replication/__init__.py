@@ -11,6 +11,7 @@ promotion        from silence to primary
 catch_up         a snapshot for who is too far behind
 merging          makes a log equal to another member's
 serving          answers FETCH and hands out snapshots
+repairing        asks others for a copy of a damaged record
 data_pool        payloads that were multicast and wait for their ORDER
 gate             a client manager's guard against earlier epochs
 messages         what members say to each other
