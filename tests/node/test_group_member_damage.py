@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from tests.node.group_stage import CONNECTION, SESSION, Seat, Stage, bodies, publish
 
@@ -12,6 +14,7 @@ from tocsin.model.destination import parse_destination
 from tocsin.model.errors import DataDamaged
 from tocsin.model.limits import MEND_RETRY_SECONDS, SCRUB_DELAY_SECONDS
 from tocsin.node.placing import locate
+from tocsin.testing.disk import SimulatedDisk
 
 NEWS, ORDERS = "topic:news", "queue:orders"
 BATCHES, EACH = 30, 4
@@ -22,6 +25,11 @@ def filled(destination: str) -> Stage:
     """A group of two members and a witness; all but the last blocks of the retained topic are in its own files."""
     stage = Stage(2, 1, segment_bytes=16 * 1024, cache_bytes=1)
     stage.elect()
+    fill(stage, destination)
+    return stage
+
+
+def fill(stage: Stage, destination: str) -> None:
     client = stage.client
     client.administer("destination.create", destination=destination, retained=destination == NEWS)
     number = client.open_producer(destination)["destination"]
@@ -29,7 +37,6 @@ def filled(destination: str) -> Stage:
         sent = BODIES[batch * EACH : (batch + 1) * EACH]
         client.send(publish(number, *sent, first=batch * EACH + 1, name=destination))
     stage.advance(2)
-    return stage
 
 
 def place(seat: Seat, destination: str, offset: int) -> Location:
@@ -37,7 +44,7 @@ def place(seat: Seat, destination: str, offset: int) -> Location:
     state = store.manager.directory.find(parse_destination(destination))
     row = state.log.row_at(offset)
     where = locate(store, state.id, state.log.lsns[row - state.log.base], state.log.span(row)[0])
-    assert where is not None and where.file.startswith("streams/" if destination == NEWS else "journal/")
+    assert where is not None
     return where
 
 
@@ -48,6 +55,7 @@ def record(seat: Seat, where: Location) -> bytes:
 def damage(seat: Seat, destination: str, offset: int, at: int = 500) -> tuple[Location, bytes]:
     """Turns a bit of a record; returns where it is, and how it was."""
     where = place(seat, destination, offset)
+    assert where.file.startswith("streams/" if destination == NEWS else "journal/")
     before = record(seat, where)
     seat.disk.flip(where.file, 8 * (where.position + at) + 1)
     assert record(seat, where) != before
@@ -150,3 +158,43 @@ def test_a_member_that_is_behind_gets_what_is_damaged_at_the_primary() -> None:
     stage.advance(5)
     assert stage.in_sync() == [1, 2, 3]
     assert record(stage.primary(), where) == before
+
+
+@pytest.mark.parametrize("destination", [NEWS, ORDERS])
+def test_a_new_disk_is_filled_though_the_primarys_was_damaged(destination: str) -> None:
+    stage = Stage(3, 0, segment_bytes=16 * 1024, cache_bytes=1, snapshot_bytes=8 * 1024)
+    stage.elect()
+    fill(stage, destination)
+    primary = stage.primary()
+    empty = next(seat for seat in stage.seats.values() if seat is not primary)
+    empty.crash()
+    empty.disk = SimulatedDisk()
+    where, before = damage(primary, destination, 41)
+    stage.advance(5)
+    empty.start()
+    stage.advance(150)
+    assert stage.in_sync() == [1, 2, 3]
+    stage.advance(SCRUB_DELAY_SECONDS)
+    assert record(primary, where) == before
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("destination", [NEWS, ORDERS])
+def test_bits_turn_anywhere_and_every_row_is_read(destination: str, seed: int) -> None:
+    """One at a time, in records of sealed files of any member; the role of the primary moves meanwhile."""
+    random = Random(seed)
+    stage = filled(destination)
+    for turn in range(12):
+        seat = random.choice([stage.primary(), stage.backup()])
+        where = place(seat, destination, random.randrange(BATCHES * EACH - 40))
+        size = record_bytes(where.skip + where.length)
+        seat.disk.flip(where.file, 8 * where.position + random.randrange(8 * size))
+        replies = read_all(stage, destination)
+        assert (bodies(replies), ended(replies)[0].error) == (BODIES, None)
+        if turn % 4 == 3:
+            # What nobody reads at a backup is found by the time it leads.
+            for each in (stage.primary(), stage.backup()):
+                each.member._disk.scrub.hurry()
+            stage.advance(3)
+            assert stage.primary().member.hand_over()
+            stage.advance(3)

@@ -219,6 +219,9 @@ class GroupDisk:
         self.transfer.tick(now)
         self.copies.tick(now)
         if not self._closed:
+            if self.transfer.damaged:
+                self.transfer.damaged = False
+                self.scrub.hurry()
             self.store.mending.tick(now)
             self.scrub.tick(now)
         again, self._again = self._again, None

@@ -87,10 +87,17 @@ class Mending:
             return
         self._retry_at = now + MEND_RETRY_SECONDS
         for damaged, problem in list(self.lost.items()):
-            if damaged.destination and damaged.destination not in self._owner.manager.directory.by_id:
-                del self.lost[damaged]
-            else:
+            if self._is_needed(damaged):
                 self.mend(damaged, problem)
+            else:
+                del self.lost[damaged]
+
+    def _is_needed(self, damaged: Damaged) -> bool:
+        """What was finished, purged or removed by retention meanwhile is nobody's loss."""
+        if not damaged.destination:
+            return self._owner.journal.locate(Lsn(damaged.lsn)) is not None
+        state = self._owner.manager.directory.by_id.get(damaged.destination)
+        return state is not None and state.needs(damaged.first)
 
     def _named(self, damaged: Damaged) -> str:
         state = self._owner.manager.directory.by_id.get(damaged.destination)

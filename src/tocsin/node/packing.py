@@ -48,7 +48,7 @@ class PackageRun:
         over: Callable[[Package | str], None],
     ) -> None:
         self._workers, self._journal, self._over = workers, journal, over
-        self._stopped = False
+        self._stopped = self.damaged = False
         self._work = _Packing(files, journal_id, streams).run()
         self._step(None)
 
@@ -66,6 +66,7 @@ class PackageRun:
             package: Package = end.value
             return package
         except (JournalDamaged, StaleLocation, StorageFull) as problem:
+            self.damaged = isinstance(problem, JournalDamaged)
             return str(problem)
 
     def _stepped(self, done: Sequence[int] | Package | str) -> None:

@@ -67,6 +67,11 @@ class Scrub:
         self._reading = True
         self._workers.upkeep(lambda: self._read(records), lambda found: self._read_them(records, found))
 
+    def hurry(self) -> None:
+        """Somebody has met damage without knowing whose it is: everything is looked through now."""
+        if self._pieces is None:
+            self._next_at = 0.0
+
     def _all_pieces(self) -> Iterator[list[_Record]]:
         """What one step reads; each is found when it is its turn, because files come and go."""
         for stream in self._owner.streams.streams():

@@ -66,6 +66,8 @@ class Transfer:
         self._staging = _Staging(files)
         self.problem = ""
         """Why the last package was not made, for the log."""
+        self.damaged = False
+        """It was for damage."""
         workers.upkeep(lambda: remove_packages(files), lambda _: None)
 
     @property
@@ -123,6 +125,7 @@ class Transfer:
         self._run = PackageRun(self._files, self._workers, self._journal, identity.journal_id, streams, self._made)
 
     def _made(self, package: Package | str) -> None:
+        self.damaged |= self._run is not None and self._run.damaged
         self._run, self._making = None, False
         if isinstance(package, Package):
             self._package, self._asked_at = package, self._now
