@@ -269,3 +269,58 @@ def test_a_server_starts_whatever_byte_of_a_topics_file_is_damaged(which: int) -
         assert len(missing) in (0, EACH), f"byte {byte} of {size}"
         assert missing == list(range(missing[0], missing[0] + EACH)) if missing else True
         after.storage.close()
+
+
+def test_a_drain_is_told_and_may_read_the_rest() -> None:
+    driver = filled(ORDERS)
+    damage(driver, ORDERS, 52)
+    client = driver.connect()
+    taken = client.request("drain.take", destination=ORDERS, drain="d", after=0, messages=100)
+    wanted = {"offset": 0, "end": 100, "drain": "d", "take": taken["take"]}
+    found = session_of(driver).consumer(ORDERS, mode="replay", start=wanted)
+    assert offsets(found) == whole()[:50] and "Offsets 50 to 55 of queue:orders" in str(error_of(found))
+    rest = session_of(driver).consumer(ORDERS, mode="replay", start=wanted | {"skip_removed": True})
+    assert offsets(rest) == whole()[:50] + whole()[55:100]
+
+
+def test_what_cannot_be_read_cannot_be_moved_to_the_dead_and_stops_nobody() -> None:
+    driver = filled(ORDERS)
+    consumer = session_of(driver).consumer(ORDERS)
+    messages = consumer.take()
+    damage(driver, ORDERS, 52)
+    limit = driver.show(ORDERS)["redelivery_limit"]
+    for _ in range(limit):
+        consumer.nack(*messages[50:60])
+        driver.settle()
+        consumer.take()
+    assert driver.show("queue:_DMQ")["messages"] == 5
+    damage(driver, ORDERS, 52)
+    driver.advance(MEND_RETRY_SECONDS + 1)
+    assert offsets(consumer) == [50, 51, 52, 53, 54]
+
+
+def test_messages_that_cannot_be_read_do_not_hold_up_expiry() -> None:
+    driver = Driver(SMALL)
+    producer = session_of(driver).producer(ORDERS)
+    for batch in range(BATCHES):
+        expiry = int(driver.clock.wall() * 1000) + 10_000
+        producer.send(*[f"{batch * EACH + number:0300d}" for number in range(EACH)], expiry=expiry)
+    damage(driver, ORDERS, 52)
+    driver.advance(15)
+    assert driver.show(ORDERS)["messages"] == EACH
+
+
+@pytest.mark.parametrize("kept", [3, 7])
+def test_a_compacted_segment_is_looked_through(kept: int) -> None:
+    driver = filled(ORDERS)
+    consumer = session_of(driver).consumer(ORDERS)
+    messages = consumer.take()
+    consumer.ack(*[message for message in messages if message.offset // EACH % kept])
+    for _ in range(2):
+        driver.snapshot()
+        session_of(driver).producer("queue:other").send("moves the end on")
+    driver.advance(1)
+    where = damage(driver, ORDERS, 21 * EACH)
+    assert where.generation == 1
+    driver.advance(SCRUB_DELAY_SECONDS + 5)
+    assert driver.show(ORDERS)["damaged"] == [[21 * EACH, 22 * EACH]]

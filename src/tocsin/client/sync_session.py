@@ -199,8 +199,8 @@ class Session:
         """Reads messages of a retained topic by their offsets, from start up to end: whole blocks, none decoded.
 
         `columns` names what is wanted of them (such as "body", "key", "timestamp", "property:NAME"; all when absent); a
-        block may have more. Retention that has removed a part of the range is an error, unless `skip_removed`. Of a
-        queue the messages that are still there are shown, and not taken; `drain` reads the take of a drain.
+        block may have more. A part of the range that retention has removed, or that is damaged on the server's disk, is
+        an error, unless `skip_removed`. Of a queue the messages that are still there are shown, and not taken; `drain` reads the take of a drain.
 
         With an `identity`, as `connection.offsets` tells it, another destination of the same name is refused with
         DataLost: one that was made later, or another cluster's. After a reconnect that holds in any case.

@@ -79,8 +79,8 @@ def pass_by(state: DestinationState, view: View, consumer: Consumer, row: int, l
     """A view goes on behind a row that can't be read, and the consumer that would have got it is told."""
     first, end = state.log.span(row)
     order = -state.log.priorities[row - state.log.base]
-    passed = view.drop_set_aside(first, end)
-    passed += [Returned(order, start, stop, 0) for start, stop in view.free(first, end)]
+    fresh = [Returned(order, start, stop, 0) for start, stop in view.free(first, end)]
+    passed = [*view.drop_set_aside(first, end), *fresh]
     for returned in passed:
         view.set_aside.add(returned.start, returned.end)
     view.unreadable += passed

@@ -3,7 +3,7 @@
 offset        where it begins
 end           where it ends; without it a replay has no end, and is none of these
 columns       names of the columns that it wants (tocsin.model.projection); all when absent
-skip_removed  true: what retention has removed is passed over; otherwise it is an error
+skip_removed  true: what retention has removed, or the disk has damaged, is passed over; otherwise it is an error
 drain, take   the range is read for a drain of a queue
 identity      of the destination that the offsets are of: any other one of its name is refused
 """
