@@ -200,7 +200,8 @@ class Session:
 
         `columns` names what is wanted of them (such as "body", "key", "timestamp", "property:NAME"; all when absent); a
         block may have more. A part of the range that retention has removed, or that is damaged on the server's disk, is
-        an error, unless `skip_removed`. Of a queue the messages that are still there are shown, and not taken; `drain` reads the take of a drain.
+        an error, unless `skip_removed`. Of a queue the messages that are still there are shown, and not taken; `drain`
+        reads the take of a drain.
 
         With an `identity`, as `connection.offsets` tells it, another destination of the same name is refused with
         DataLost: one that was made later, or another cluster's. After a reconnect that holds in any case.

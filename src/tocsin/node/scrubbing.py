@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tocsin.journal.jobs import Location
 from tocsin.journal.reader import BlockReader, StaleLocation
 from tocsin.model.errors import JournalDamaged
+from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import (
     SCRUB_BYTES_PER_SECOND,
     SCRUB_DELAY_SECONDS,
@@ -96,8 +97,15 @@ class Scrub:
     def _read_them(self, records: list[_Record], found: list[Buffer | JournalDamaged]) -> None:
         self._reading = False
         for record, payload in zip(records, found, strict=False):
-            if isinstance(payload, JournalDamaged):
+            if isinstance(payload, JournalDamaged) and self._is_there(record):
                 self._mending.mend(self._damaged(record), str(payload))
+
+    def _is_there(self, record: _Record) -> bool:
+        """Where it was looked for it may have been cut off or removed meanwhile."""
+        if not record.stream:
+            return self._owner.journal.locate(Lsn(record.number)) == record.where
+        found = self._owner.streams.find_offset(record.stream, Offset(record.number))
+        return found is not None and found[0] == record.where
 
     def _damaged(self, record: _Record) -> Damaged:
         if record.stream:
