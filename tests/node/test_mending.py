@@ -51,6 +51,7 @@ def damage(driver: Driver, destination: str, offset: int, at: int = 500) -> Loca
 
 
 def error_of(found: ScriptedConsumer) -> DataDamaged:
+    assert found.ended is not None
     error = from_code(found.ended["code"], found.ended["text"])
     assert isinstance(error, DataDamaged)
     return error
@@ -101,7 +102,8 @@ def test_a_consumer_of_a_queue_is_told_and_gets_all_the_rest() -> None:
     assert where.file.startswith("journal/")
     found = session_of(driver).consumer(ORDERS)
     assert offsets(found) == whole()[:50] + whole()[55:]
-    assert "end" not in found.ended and "Offsets 50 to 55 of queue:orders" in str(error_of(found))
+    assert found.ended is not None and "end" not in found.ended
+    assert "Offsets 50 to 55 of queue:orders" in str(error_of(found))
     others_go_on(driver)
 
 
@@ -126,7 +128,8 @@ def test_a_browser_is_told() -> None:
     damage(driver, ORDERS, 52)
     found = session_of(driver).consumer(ORDERS, mode="browse")
     assert offsets(found) == whole()[:50]
-    assert found.ended["end"] and "go on at offset 55" in str(error_of(found))
+    assert found.ended is not None and found.ended["end"]
+    assert "go on at offset 55" in str(error_of(found))
 
 
 def test_damaged_messages_can_be_purged() -> None:
@@ -142,8 +145,7 @@ def test_a_durable_subscription_goes_on() -> None:
     driver = filled(NEWS, retained=True)
     damage(driver, NEWS, 102)
     session = session_of(driver, "client")
-    terms = {"subscription": "all", "durable": True, "start": {"offset": 0}}
-    found = session.consumer(NEWS, **terms)
+    found = session.consumer(NEWS, subscription="all", durable=True, start={"offset": 0})
     assert offsets(found) == whole()[:100] + whole()[105:]
     assert "Offsets 100 to 105 of topic:news" in str(error_of(found))
 
@@ -247,6 +249,7 @@ def readable(driver: Driver) -> list[int]:
     while True:
         reader = session_of(driver).consumer(NEWS, mode="replay", start={"offset": start, "end": BATCHES * EACH})
         found += offsets(reader)
+        assert reader.ended is not None
         if "code" not in reader.ended:
             return found
         start = int(str(error_of(reader)).rpartition("offset ")[2].rstrip("."))
