@@ -11,7 +11,7 @@ from tocsin.cluster.commands import ConsumerEnded, OpenConsumer, Reply, Unreadab
 from tocsin.journal.jobs import Location
 from tocsin.journal.record import HEADER_BYTES, record_bytes
 from tocsin.model.destination import parse_destination
-from tocsin.model.errors import DataDamaged
+from tocsin.model.errors import DataDamaged, JournalDamaged
 from tocsin.model.limits import MEND_RETRY_SECONDS, SCRUB_DELAY_SECONDS
 from tocsin.node.placing import locate
 from tocsin.testing.disk import SimulatedDisk
@@ -198,3 +198,25 @@ def test_bits_turn_anywhere_and_every_row_is_read(destination: str, seed: int) -
             stage.advance(3)
             assert stage.primary().member.hand_over()
             stage.advance(3)
+
+
+@pytest.mark.parametrize("offset", [1, 41, BATCHES * EACH - 1])
+def test_a_member_that_applies_its_log_anew_gets_what_is_damaged_in_it(offset: int) -> None:
+    stage = filled(ORDERS)
+    old = stage.primary()
+    where, before = damage(old, ORDERS, offset)
+    assert old.member.hand_over()
+    stage.advance(5)
+    assert stage.primary() is not old
+    assert record(old, where) == before
+    assert old.member.applied == stage.primary().member.applied
+    assert stage.in_sync() == [1, 2]
+
+
+def test_a_member_whose_log_nobody_can_mend_says_what_to_do() -> None:
+    stage = filled(ORDERS)
+    for seat in (stage.primary(), stage.backup()):
+        damage(seat, ORDERS, 41)
+    assert stage.primary().member.hand_over()
+    with pytest.raises(JournalDamaged, match="no other member could give it. Empty the data directory"):
+        stage.advance(5)
