@@ -8,6 +8,7 @@ import pytest
 from tests.client.dialogue import TOPIC, Dialogue, take_all
 
 from tocsin.client.core_consuming import ConsumerState
+from tocsin.client.operations import receive
 from tocsin.model import errors
 from tocsin.model.identity import unique_id
 from tocsin.wire.frames import Deliver, FrameType, Outcome, control, write_deliver
@@ -580,3 +581,42 @@ def test_what_is_expired_by_our_clock_alone_is_handed_out_and_not_sent_to_and_fr
     dialogue.wall += 6_000
     assert take_all(consumer) == []
     assert [settle.outcome for settle in dialogue.settled()][-1] is Outcome.RELEASE
+
+
+def damaged(dialogue: Dialogue, consumer: ConsumerState) -> None:
+    words = {"code": errors.DataDamaged.code, "text": "Offsets 2 to 4 cannot be read."}
+    dialogue.say(control(FrameType.NOTICE, 1, {"consumer": consumer.number, **words}))
+
+
+def test_who_receives_is_told_once_of_what_is_damaged_and_goes_on() -> None:
+    dialogue, consumer = opened()
+    dialogue.deliver(consumer, ["a", "b"])
+    waiting = receive(consumer)
+    damaged(dialogue, consumer)
+    dialogue.deliver(consumer, ["e", "f"], offset=4)
+    assert take_all(consumer) == ["a", "b", "e", "f"]
+
+    with pytest.raises(errors.DataDamaged, match="Offsets 2 to 4"):
+        next(waiting)
+
+    dialogue.deliver(consumer, ["g"], offset=6)
+    assert take_all(consumer) == ["g"] and not consumer.ended
+
+
+def test_damage_ends_the_wait_of_who_receives() -> None:
+    dialogue, consumer = opened()
+    waiting = receive(consumer)
+    ready = next(waiting)
+    done = [ready.done]
+    damaged(dialogue, consumer)
+    assert [*done, ready.done] == [False, True]
+    with pytest.raises(errors.DataDamaged):
+        next(waiting)
+
+
+def test_a_listener_hears_of_damage_by_on_error() -> None:
+    dialogue, consumer = opened()
+    consumer.listening = True
+    damaged(dialogue, consumer)
+    assert [type(error) for error in dialogue.core.untold] == [errors.DataDamaged]
+    assert not consumer.ended and not consumer.unreadable

@@ -57,6 +57,6 @@ class ClusterStatus:
             role = status.role.name.lower().replace("_", " ")
             fields |= {
                 "role": role, "applied": status.committed, "last": status.last, "free_bytes": status.free_bytes,
-                "damaged": status.damaged,
+                "damaged": status.damaged, "mended": status.mended,
             }  # fmt: skip
         return fields

@@ -11,6 +11,7 @@
     "U"  Unlinked     primary -> client manager: u32 epoch, u32 link
     "S"  GroupStatus  member -> everybody: u32 epoch, u16 primary, u8 role, u64 committed, u64 last, u32 destinations,
                       u64 live bytes, u64 free bytes, u32 epoch and u64 LSN of the last unclean promotion, u32 damaged,
+                      u32 mended,
                       u16 count and as many u16 nodes in sync, the same of all members
     "N"  NameChanged  primary of a name's slot -> client managers: text name
 
@@ -36,7 +37,7 @@ from tocsin.runtime.ports import Buffer
 _COMMANDS = struct.Struct("<IIQH")
 _REPLIES = struct.Struct("<IIQH")
 _UNLINKED = struct.Struct("<II")
-_STATUS = struct.Struct("<IHBQQIQQIQI")
+_STATUS = struct.Struct("<IHBQQIQQIQII")
 
 
 class MemberRole(IntEnum):
@@ -99,6 +100,8 @@ class GroupStatus:
     unclean_lsn: int = 0
     damaged: int = 0
     """Records on this member's disk that cannot be read, and that no other member could mend."""
+    mended: int = 0
+    """Damaged records that were put right since it started."""
 
 
 @dataclass(slots=True)
@@ -159,7 +162,7 @@ def _pack_status(packer: Packer, message: GroupStatus) -> None:
     packer.record(
         _STATUS, message.epoch, message.primary, message.role, message.committed, message.last, message.destinations,
         message.live_bytes, message.free_bytes, message.unclean_epoch, message.unclean_lsn,
-        message.damaged,
+        message.damaged, message.mended,
     )  # fmt: skip
     for nodes in (message.in_sync, message.members):
         packer.u16(len(nodes))

@@ -52,7 +52,7 @@ class Broker:
         committed, last = int(self.manager.ledger.journal.durable_lsn), self.manager.ledger.last_lsn()
         member = {
             "node": node, "role": "primary", "state": "up", "applied": committed, "last": last,
-            "damaged": len(self.storage.mending.lost),
+            "damaged": len(self.storage.mending.lost), "mended": self.storage.mending.mended,
         }  # fmt: skip
         group = {
             "group": 1, "primary": node, "epoch": 0, "linked": True, "in_sync": [node], "committed": committed,

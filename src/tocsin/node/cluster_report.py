@@ -67,6 +67,7 @@ def _of_member(group: int, member: GroupMember) -> GroupReport:
         unclean_epoch=status.unclean_epoch,
         unclean_lsn=status.unclean_lsn,
         damaged=status.damaged,
+        mended=status.mended,
     )
 
 

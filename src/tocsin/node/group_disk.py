@@ -175,9 +175,9 @@ class GroupDisk:
         return len(plan.locations) + len(plan.unsynced)
 
     @property
-    def damaged(self) -> int:
-        """Records that cannot be read, and that no other member could mend."""
-        return len(self.store.mending.lost)
+    def damage(self) -> tuple[int, int]:
+        """How many records cannot be read and could not be mended, and how many were mended."""
+        return len(self.store.mending.lost), self.store.mending.mended
 
     def has_lost(self, lsn: int) -> bool:
         """Whether a record is damaged, and no other member could give it."""

@@ -198,7 +198,7 @@ class GroupMember:
             self._reports.free_bytes,
             config.unclean_epoch if config is not None else 0,
             config.unclean_lsn if config is not None else 0,
-            self._disk.damaged,
+            *self._disk.damage,
         )
 
     def _role_told(self) -> MemberRole:

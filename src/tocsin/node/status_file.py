@@ -38,6 +38,8 @@ class GroupReport:
     unclean_lsn: int = 0
     damaged: int = 0
     """Records that this member cannot read, and that no other one could mend."""
+    mended: int = 0
+    """Damaged records that were put right since it started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

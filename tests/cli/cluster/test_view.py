@@ -77,3 +77,12 @@ def test_what_an_operator_has_forced_is_told(tmp_path: Path, capfdbinary: pytest
     play(cluster, "mm-1a", report)
     view.print_status(look(cluster))
     assert b"group-1 was promoted uncleanly in epoch 65" in capfdbinary.readouterr().err
+
+
+def test_damage_on_disks_is_told(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    cluster = make(tmp_path / "cluster")
+    play(cluster, "mm-1a", GroupReport(group=1, role="primary", epoch=65, primary=2, in_sync=(2,), damaged=3, mended=4))
+    view.print_status(look(cluster))
+    said = capfdbinary.readouterr().err
+    assert b"3 of group-1's records are damaged on the disk of mm-1a" in said
+    assert b"4 of group-1's records were damaged on the disk of mm-1a and have been mended" in said

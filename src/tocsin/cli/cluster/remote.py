@@ -43,6 +43,7 @@ def _group_line(group: Mapping[str, Any]) -> GroupLine:
         unclean_epoch=group.get("unclean_epoch", 0),
         unclean_lsn=group.get("unclean_lsn", 0),
         damaged={_name(member): member["damaged"] for member in group["members"] if member.get("damaged")},
+        mended={_name(member): member["mended"] for member in group["members"] if member.get("mended")},
     )
 
 

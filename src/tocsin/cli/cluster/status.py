@@ -45,6 +45,8 @@ class GroupLine:
     unclean_lsn: int = 0
     damaged: dict[str, int] = field(default_factory=dict)
     """How many records of it are damaged on the disks of which nodes, and no other one could mend them."""
+    mended: dict[str, int] = field(default_factory=dict)
+    """How many were damaged and have been put right since the node started."""
 
     @property
     def state(self) -> str:
@@ -130,6 +132,7 @@ def _group_line(directory: ClusterDirectory, group: Group, said: list[NodeStatus
         unclean_epoch=report.unclean_epoch,
         unclean_lsn=report.unclean_lsn,
         damaged={status.node: each.damaged for status, each in reports if each.damaged},
+        mended={status.node: each.mended for status, each in reports if each.mended},
     )
 
 

@@ -79,7 +79,13 @@ def _warnings(status: ClusterStatus) -> list[str]:
         for group in status.groups
         for node, records in group.damaged.items()
     ]
-    return unclean + damaged
+    mended = [
+        f"{records:,} of {group.name}'s records were damaged on the disk of {node} and have been mended: look at the"
+        " disk."
+        for group in status.groups
+        for node, records in group.mended.items()
+    ]
+    return unclean + damaged + mended
 
 
 def _table(title: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> Table:
