@@ -53,7 +53,8 @@ class ConsumerState:
         "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "closing",
         "connection", "current", "draining", "ended", "error", "gate", "granted", "granted_bytes", "identity",
         "idle_ticks", "lazy", "listening", "losses", "number", "opened", "position", "ready", "received",
-        "received_bytes", "session", "settlements", "settles", "spec", "unreadable", "waiter",
+        "received_bytes", "session",
+        "settlements", "settles", "spec", "unreadable", "waiter",
     )  # fmt: skip
 
     def __init__(self, session: SessionState, number: int, spec: ConsumerSpec) -> None:

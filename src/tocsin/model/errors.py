@@ -126,6 +126,10 @@ class DataLost(TocsinError):
     code = 32
 
 
+class DataDamaged(DataLost):
+    code = 46
+
+
 class Fenced(TocsinError):
     code = 45
 

@@ -160,16 +160,24 @@ class Mending:
         header = self._header(damaged, where) if where is not None else None
         files, prefixes = self._files, self._prefixes(damaged)
 
-        def job() -> bytes | None:
+        def job() -> bytes | StaleLocation | None:
             if where is None or header is None:
                 return None
             number = damaged.first if where.skip else damaged.lsn
             try:
                 return mend_record(files, where, header, number, prefixes, copy)
-            except StaleLocation:
-                return None  # It has moved meanwhile: whoever wants it reads it where it is now, or tries again.
+            except StaleLocation as stale:
+                return stale
 
-        self._workers.upkeep(job, done)
+        def tried(payload: bytes | StaleLocation | None) -> None:
+            if not isinstance(payload, StaleLocation):
+                done(payload)
+            elif locate(self._owner, damaged.destination, damaged.lsn, damaged.first) != where:
+                self._try(damaged, copy, done)  # It has moved meanwhile.
+            else:
+                done(None)
+
+        self._workers.upkeep(job, tried)
 
     def _header(self, damaged: Damaged, where: Location) -> FileHeader | None:
         if where.file.startswith(f"{STREAM_FOLDER}/"):
