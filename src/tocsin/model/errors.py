@@ -134,10 +134,6 @@ class Fenced(TocsinError):
     code = 45
 
 
-class DataDamaged(DataLost):
-    code = 46
-
-
 class ProducerExpired(TocsinError):
     code = 17
 
