@@ -36,8 +36,8 @@ def test_no_shorter_file_is_believed(length: int) -> None:
 
 
 def test_a_newer_format_is_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tocsin.cluster.vote.FORMAT_VERSION", 2)
+    monkeypatch.setattr("tocsin.cluster.vote.FORMAT_VERSION", 3)
     data = encode_vote(VOTES[0])
     monkeypatch.undo()
-    with pytest.raises(NewerFormat, match="format 2"):
+    with pytest.raises(NewerFormat, match="format 3"):
         decode_vote(data, "vote")

@@ -8,6 +8,7 @@ import pytest
 from tests.replication.seat import CONFIG, EPOCH, REPLICAS, SETTINGS, Seat, entry, sent
 
 from tocsin.cluster.group_config import Ballot, Replica
+from tocsin.cluster.lives import Life
 from tocsin.cluster.register_events import Received
 from tocsin.cluster.register_messages import Accept, Accepted, Heartbeat, Prepare, Promise
 from tocsin.replication.catch_up import whole_digest
@@ -41,6 +42,9 @@ from tocsin.replication.messages import (
 )
 from tocsin.replication.roles import Role
 from tocsin.replication.rules import LogEnd
+
+LIFE = Life(1, (0,), 0)
+"""Of a member whose files are new."""
 
 
 class Table:
@@ -113,15 +117,15 @@ def test_a_later_epoch_is_promised_durably_before_anything_of_it_is_acknowledged
     table = Table(promised=64)
     assert table.tell(2, order(128)) == []
     assert table.member.epoch == 128
-    assert table.flush() == [Acked(128, 10, 1)]
+    assert table.flush() == [Acked(128, 10, 1, LIFE)]
 
 
 def test_a_fence_is_answered_when_promise_and_log_are_durable() -> None:
     table = Table(promised=64)
     table.tell(2, order(64))
     assert table.tell(3, Fence(128)) == []
-    assert table.flush() == [Fenced(128, REPLICAS[0], LogEnd(64, 1))]
-    assert table.tell(3, Fence(128)) == [Fenced(128, REPLICAS[0], LogEnd(64, 1))], "asked again, told again"
+    assert table.flush() == [Fenced(128, REPLICAS[0], LogEnd(64, 1), LIFE)]
+    assert table.tell(3, Fence(128)) == [Fenced(128, REPLICAS[0], LogEnd(64, 1), LIFE)], "asked again, told again"
     assert table.tell(2, order(64, 2, 64)) == [Nack(128)]
 
 
@@ -129,7 +133,7 @@ def test_a_fence_that_was_overtaken_is_not_answered() -> None:
     table = Table()
     table.tell(2, Fence(128))
     table.tell(3, Fence(192))
-    assert table.flush() == [Fenced(192, REPLICAS[0], LogEnd(0, 0))]
+    assert table.flush() == [Fenced(192, REPLICAS[0], LogEnd(0, 0), LIFE)]
 
 
 def test_silence_makes_a_candidate_and_the_register_a_primary() -> None:
@@ -231,7 +235,7 @@ def test_while_a_snapshot_is_installed_nothing_else_touches_the_log() -> None:
     table.member.handle(SnapshotInstalled(45), 1.0)
     assert (table.member.role, table.member.committed) == (Role.FOLLOWER, 45)
     assert table.tell(2, Fence(128)) == []
-    assert table.flush() == [Fenced(128, Replica(1, 10), LogEnd(64, 45))]
+    assert table.flush() == [Fenced(128, Replica(1, 10), LogEnd(64, 45), LIFE)]
 
 
 def test_a_follower_stands_when_its_own_primary_asks_it_to() -> None:

@@ -62,6 +62,7 @@ def test_the_whole_way() -> None:
 
 def test_enough_are_fenced_and_the_others_get_a_moment() -> None:
     candidate = Candidate(EPOCH)
+    candidate.seat.context.proven = True
     candidate.promised()
     candidate.flush()
     candidate.fenced(SECOND, LogEnd(EPOCH, 1))

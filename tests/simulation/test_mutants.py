@@ -75,7 +75,7 @@ def test_the_checkers_catch_a_voter_that_forgets(monkeypatch: pytest.MonkeyPatch
 
     def forgetful(node: VoterNode) -> None:
         stop(node)
-        node._vote_file = encode_vote(Vote(node.voter.replica.store))
+        node.vote_file = encode_vote(Vote(node.voter.replica.store))
 
     monkeypatch.setattr(VoterNode, "stop", forgetful)
     assert caught(Shape(2, 3), {}) is not None

@@ -40,6 +40,7 @@ from tocsin.replication.events import (
     DataArrived,
     Effect,
     Event,
+    FoundOlder,
     HandOver,
     InstallSnapshot,
     LogProgress,
@@ -84,15 +85,18 @@ class GroupMember:
         self._client_managers = client_managers
         self._up: dict[int, int] = {}
         self._references, self._log = References(), HostedLog()
-        opening = StoreSettings(files, segment_bytes, random, manager, self._make_journal)
+        opening = StoreSettings(files, segment_bytes, random, manager, self._make_journal, boot)
         self._disk = GroupDisk(opening, self._log, snapshot_bytes, clock.now())
         standby = self._disk.store.standby
         self._following: Following | None = Following(self._disk, standby)
         self.member = Member(settings, node, boot, self._log, chance, clock.now(), standby.applied)
-        self.voter = VoterHost(group, settings, node, files, clock, random) if node in settings.voters else None
+        votes = node in settings.voters
+        self.voter = VoterHost(group, settings, node, files, clock, random, boot) if votes else None
         self.serving: ServingPrimary | None = None
         self._serve_behind = 0
         self.alarm: str | None = None
+        self.older: str | None = None
+        """The files were an older copy of this member's: this says how that was noticed."""
         self.promoted_uncleanly: PromotedUncleanly | None = None
         self.malformed = 0
         self._held_back = False
@@ -350,6 +354,8 @@ class GroupMember:
                 self._disk.install(effect, self._clock.now(), self._installed)
             case PromotedUncleanly():
                 self.promoted_uncleanly = effect
+            case FoundOlder():
+                self.older = effect.text
             case Alarm():
                 self.alarm = effect.text
 

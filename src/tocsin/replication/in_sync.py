@@ -50,6 +50,11 @@ class Followers:
             self.durable.pop(other, None)
         self._progress[replica] = _Progress(now)
 
+    def forget(self, replica: Replica) -> None:
+        """It is an older copy: whatever it was known to have, it has no more."""
+        self._progress.pop(replica, None)
+        self.durable.pop(replica, None)
+
     def successor(self, config: GroupConfig, lsn: int) -> int | None:
         """The in-sync member that should lead next: one that has all up to `lsn`, the lowest rank first."""
         context = self._context

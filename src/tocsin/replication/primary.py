@@ -1,4 +1,4 @@
-"""The primary: gives every record its place, counts the copies, keeps lease and in-sync set (R3, R4, R5, R9)."""
+"""The primary: gives every record its place, counts the copies, keeps lease and in-sync set (R3, R4, R5, R9, R16)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.cluster.lease import lease_end
+from tocsin.cluster.lives import Known
 from tocsin.cluster.register import RegisterChange
-from tocsin.cluster.register_messages import Accepted, Heartbeat, HeartbeatAnswer, Promise, Refuse, Resigned
+from tocsin.cluster.register_messages import (
+    Accepted,
+    Heartbeat,
+    HeartbeatAnswer,
+    Outdated,
+    Promise,
+    Refuse,
+    Resigned,
+)
 from tocsin.model.limits import ORDER_BYTES_MAX, ORDER_ENTRIES_MAX, UNCOMMITTED_ENTRIES_MAX
 from tocsin.replication import rules
 from tocsin.replication.context import Context
@@ -73,9 +82,15 @@ class Primary:
     # ---- committing
 
     def acked(self, sender: int, message: Acked, now: float) -> None:
-        if message.epoch == self.epoch and message.lsn <= self._context.log.last_lsn:
+        replica, members = Replica(sender, message.store), self._context.memory.members
+        older = members.evidence(replica, message.life)
+        if older is not None:
+            self._followers.forget(replica)
+            self._context.send((sender,), Outdated(older))
+        elif message.epoch == self.epoch and message.lsn <= self._context.log.last_lsn:
             self._now = now
-            self._followers.acked(Replica(sender, message.store), message.lsn, now)
+            members.note(replica, message.life.start, message.life.position)
+            self._followers.acked(replica, message.lsn, now)
             self._advance()
             if self._admission.awaited:
                 self._change_if_wanted(now)
@@ -110,6 +125,12 @@ class Primary:
     def heartbeat_answer(self, sender: int, message: HeartbeatAnswer) -> None:
         if message.epoch != self.epoch or message.sent <= self._resigned_at:
             return
+        voters = self._context.memory.voters
+        older = voters.evidence(message.voter, message.life)
+        if older is not None:
+            self._context.send((sender,), Outdated(older))
+            return
+        voters.note(message.voter, message.life.start, message.life.position)
         if sender not in self._stamps:
             # A voter grants the lease for a heartbeat that proves that it was heard, so that goes out at once.
             self._heartbeat_at = self._now
@@ -131,10 +152,19 @@ class Primary:
             # The own disk stands still: whoever can write should take over.
             return
         echoes = tuple(sorted(self._stamps.items()))
+        committed, known = self._context.committed, self._known()
         beat = Heartbeat(
-            self.epoch, now, self.may_deliver(now), self._context.committed, log.last_lsn, self.config, echoes
-        )
+            self.epoch, now, self.may_deliver(now), committed, log.last_lsn, self.config, echoes, known
+        )  # fmt: skip
         self._context.send(settings.audience, beat)
+
+    def _known(self) -> Known:
+        """Who is in sync, in which start, and what is committed and on its disk: for the voters to remember."""
+        context, memory = self._context, self._context.memory
+        memory.members.note(context.replica, context.life.start, context.committed)
+        for replica in self.config.in_sync:
+            memory.members.reached(replica, min(self._followers.durable.get(replica, 0), context.committed))
+        return memory.told(self.config)
 
     # ---- stepping down
 
