@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
 
 import pytest
 from tests.replication.seat import CONFIG, EPOCH, REPLICAS, SETTINGS, Seat, entry, sent
 
 from tocsin.cluster.group_config import Ballot, Replica
-from tocsin.cluster.lives import Life
+from tocsin.cluster.lives import Known, Life, Seen
 from tocsin.cluster.register_events import Received
-from tocsin.cluster.register_messages import Accept, Accepted, Heartbeat, Prepare, Promise
+from tocsin.cluster.register_messages import Accept, Accepted, Heartbeat, Outdated, Prepare, Promise
 from tocsin.replication.catch_up import whole_digest
 from tocsin.replication.data_pool import digest_of
 from tocsin.replication.events import (
@@ -18,6 +20,7 @@ from tocsin.replication.events import (
     ChunkStaged,
     DataArrived,
     Effect,
+    FoundOlder,
     LogProgress,
     PromotedUncleanly,
     Propose,
@@ -275,3 +278,31 @@ def test_who_hears_a_primary_is_not_forced_any_more() -> None:
     for node in (1, 3):
         table.tell(node, Promise(ballot, REPLICAS[node - 1], Ballot(0, 0, 1), CONFIG.with_in_sync([REPLICAS[1]]), 4))
     assert table.member.role is Role.FOLLOWER
+
+
+# ---- older copies (R16)
+
+
+def test_an_older_copy_becomes_another_replica_and_keeps_its_log() -> None:
+    table = Table(64, 64)
+    table.seat.log.new_store = 99
+    table.tell(2, Outdated(Seen(Replica(1, 77), 5, 2)))
+    assert table.effects == [], "that is about another store"
+    table.tell(2, Outdated(Seen(REPLICAS[0], 5, 2)))
+    (found,) = table.effects
+    assert isinstance(found, FoundOlder) and "start 5" in found.text
+    table.tell(2, beat(64, last=2))
+    table.flush()
+    (acked,) = [each for each in table.tell(2, beat(64, last=2)) if isinstance(each, Acked)]
+    assert acked.store == 99
+    assert table.seat.log.last_lsn == 2
+    table.tell(2, Outdated(Seen(REPLICAS[0], 5, 2)))
+    assert table.effects == [], "it knows"
+
+
+def test_that_the_group_has_noted_a_start_is_noted() -> None:
+    table = Table(64, promised=64)
+    known = Known((Seen(REPLICAS[0], 1, 0),))
+    table.tell(2, replace(beat(64, last=1), known=known))
+    table.flush()
+    assert table.seat.log.crashed(Random(1)).starts_before == (1,)

@@ -6,8 +6,18 @@ from tests.replication.seat import CONFIG, EPOCH, REPLICAS, Seat, sent
 
 from tocsin.cluster.group_config import Ballot, GroupConfig, Replica
 from tocsin.cluster.lease import HOLDER_SHARE
+from tocsin.cluster.lives import Known, Life, Seen
 from tocsin.cluster.register import RegisterChange
-from tocsin.cluster.register_messages import Accept, Accepted, Heartbeat, HeartbeatAnswer, Prepare, Promise, Resigned
+from tocsin.cluster.register_messages import (
+    Accept,
+    Accepted,
+    Heartbeat,
+    HeartbeatAnswer,
+    Outdated,
+    Prepare,
+    Promise,
+    Resigned,
+)
 from tocsin.model.limits import ORDER_BYTES_MAX, ORDER_ENTRIES_MAX, UNCOMMITTED_ENTRIES_MAX
 from tocsin.replication.data_pool import digest_of
 from tocsin.replication.events import Committed, Record
@@ -378,3 +388,42 @@ def test_a_newcomer_that_stops_answering_holds_commits_up_for_a_moment_only() ->
     assert uncommitted(leader) == 0
     keep_publishing(leader, 8 * heartbeat)
     assert uncommitted(leader) == 0, "it is not waited for again at once"
+
+
+# ---- older copies (R16)
+
+
+def test_voters_are_told_who_was_seen_in_which_start_and_what_it_has() -> None:
+    leader = Leader()
+    leader.flush()
+    leader.machine.acked(2, Acked(EPOCH, SECOND.store, 1, Life(6, (5,), 0)), 0.0)
+    leader.machine.heartbeat_answer(3, HeartbeatAnswer(EPOCH, 0.0, 1.0, True, THIRD, Life(8, (7,), 3)))
+    leader.seat.taken()
+    beat = [each for each in leader.advance(0.5) if isinstance(each, Heartbeat)][-1]
+    assert beat.known == Known((Seen(ME, 1, 1), Seen(SECOND, 6, 1)), (Seen(THIRD, 8, 3),))
+
+
+def test_a_follower_that_is_an_older_copy_is_told_and_ejected() -> None:
+    leader = Leader()
+    leader.flush()
+    leader.machine.acked(2, Acked(EPOCH, SECOND.store, 1, Life(6, (5,), 0)), 0.0)
+    leader.acked(THIRD, 1)
+    leader.machine.acked(2, Acked(EPOCH, SECOND.store, 1, Life(9, (5, 8), 0)), 0.0)
+    assert leader.seat.sent() == [((2,), Outdated(Seen(SECOND, 6, 0)))]
+    leader.advance(0.5, THIRD)
+    (accept,) = leader.promised(leader.machine.config)
+    assert isinstance(accept, Accept) and accept.config.in_sync == (ME, THIRD)
+
+
+def test_a_voter_that_is_an_older_copy_grants_nothing() -> None:
+    leader = Leader()
+    answer = HeartbeatAnswer(EPOCH, 0.0, 1.0, True, SECOND, Life(6, (5,), 3))
+    leader.machine.heartbeat_answer(2, answer)
+    leader.machine.heartbeat_answer(1, HeartbeatAnswer(EPOCH, 0.0, 1.0, True, ME))
+    assert leader.machine.may_deliver(0.1)
+    other = Leader()
+    other.seat.context.memory.voters.note(SECOND, 6, 3)
+    other.machine.heartbeat_answer(2, HeartbeatAnswer(EPOCH, 0.0, 1.0, True, SECOND, Life(7, (5,), 3)))
+    other.machine.heartbeat_answer(1, HeartbeatAnswer(EPOCH, 0.0, 1.0, True, ME))
+    assert not other.machine.may_deliver(0.1)
+    assert other.seat.messages() == [Outdated(Seen(SECOND, 6, 3))]

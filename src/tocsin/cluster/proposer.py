@@ -102,6 +102,7 @@ class Proposer:
         self._remember()
         if self.learned is not None and is_majority(self.learned.voters, self._trusted()):
             self.stage = Stage.LEARNED
+            self._note()
 
     def _remember(self) -> None:
         """What the voters know of each other and of members; of members nothing from before a forced promotion."""
@@ -115,12 +116,15 @@ class Proposer:
                 memory.members.merge(promise.known.members)
 
     def _trusted(self) -> list[Replica]:
-        """Who has answered and is no older copy. What they have promised now is remembered."""
+        """Who has answered and is no older copy, as far as is known."""
         voters = self.memory.voters
-        trusted = [(replica, life) for replica, life in self._answers.values() if not voters.evidence(replica, life)]
-        for replica, life in trusted:
-            voters.note(replica, life.start, self.ballot.counter)
-        return [replica for replica, _ in trusted]
+        return [replica for replica, life in self._answers.values() if voters.evidence(replica, life) is None]
+
+    def _note(self) -> None:
+        """A majority has told what it knows: who passes for no older copy now has promised this ballot."""
+        for replica, life in self._answers.values():
+            if self.memory.voters.evidence(replica, life) is None:
+                self.memory.voters.note(replica, life.start, self.ballot.counter)
 
     def _complaints(self) -> list[Send[RegisterMessage]]:
         found = ((node, self.memory.voters.evidence(*answer)) for node, answer in self._answers.items())
