@@ -88,8 +88,10 @@ class Lives:
         seen = self._seen.get(replica)
         return seen if seen is not None and is_older_copy(life, seen) else None
 
-    def note(self, replica: Replica, start: int, position: int) -> None:
-        """It was seen in this start, with its files at least so far. Only of one that is no older copy."""
+    def note(self, replica: Replica, start: int, position: int = 0) -> None:
+        """It was seen in this start, with its files at least so far; of a log only what is committed counts, the rest
+        may be cut. Only of one that is no older copy.
+        """
         seen = self._seen.get(replica)
         if seen is None or start > seen.start:
             self._seen[replica] = Seen(replica, start, position if seen is None else max(position, seen.position))

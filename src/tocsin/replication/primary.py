@@ -89,7 +89,7 @@ class Primary:
             self._context.send((sender,), Outdated(older))
         elif message.epoch == self.epoch and message.lsn <= self._context.log.last_lsn:
             self._now = now
-            members.note(replica, message.life.start, message.life.position)
+            members.note(replica, message.life.start)
             self._followers.acked(replica, message.lsn, now)
             self._advance()
             if self._admission.awaited:

@@ -130,7 +130,7 @@ class Promotion:
         if older is not None:
             context.send((replica.node,), Outdated(older))
         if self._forced or (replica in self._found.in_sync and older is None):
-            context.memory.members.note(replica, message.life.start, message.life.position)
+            context.memory.members.note(replica, message.life.start)
             self._ends[replica] = message.end
         else:
             self._lost.add(replica.node)
