@@ -396,7 +396,7 @@ def test_a_newcomer_that_stops_answering_holds_commits_up_for_a_moment_only() ->
 def test_voters_are_told_who_was_seen_in_which_start_and_what_it_has() -> None:
     leader = Leader()
     leader.flush()
-    leader.machine.acked(2, Acked(EPOCH, SECOND.store, 1, Life(6, (5,), 0)), 0.0)
+    leader.machine.acked(2, Acked(EPOCH, SECOND.store, 1, Life(6, (5,), 9)), 0.0)
     leader.machine.heartbeat_answer(3, HeartbeatAnswer(EPOCH, 0.0, 1.0, True, THIRD, Life(8, (7,), 3)))
     leader.seat.taken()
     beat = [each for each in leader.advance(0.5) if isinstance(each, Heartbeat)][-1]

@@ -66,6 +66,10 @@ def _of_member(group: int, member: GroupMember) -> GroupReport:
         live_bytes=status.live_bytes,
         unclean_epoch=status.unclean_epoch,
         unclean_lsn=status.unclean_lsn,
+        stalled=status.stalled,
+        voteless=status.voteless,
+        unheard=status.unheard,
+        note=member.note,
     )
 
 
@@ -73,8 +77,9 @@ def _heard(group: int, node: ClusterNode, now: float) -> GroupReport:
     """What the group's primary has told everybody."""
     role = "witness" if group in node.witnesses else "client manager"
     heard = node.statuses.get(group)
+    note = (node.witnesses[group].older or "") if group in node.witnesses else ""
     if heard is None:
-        return GroupReport(group=group, role=role)
+        return GroupReport(group=group, role=role, note=note)
     status, at = heard
     return GroupReport(
         group=group,
@@ -88,4 +93,8 @@ def _heard(group: int, node: ClusterNode, now: float) -> GroupReport:
         live_bytes=status.live_bytes,
         unclean_epoch=status.unclean_epoch,
         unclean_lsn=status.unclean_lsn,
+        stalled=status.stalled,
+        voteless=status.voteless,
+        unheard=status.unheard,
+        note=note,
     )

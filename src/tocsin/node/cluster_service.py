@@ -356,9 +356,14 @@ class ClusterService:
                 f"{self._bus.counters.forged} datagrams came that were not sealed with this cluster's secret, and no"
                 " other node is heard: the others have another secret, or another cluster uses the same addresses."
             )
+        for group, witness in self.node.witnesses.items():
+            if witness.older is not None:
+                self._complain(f"Group {group}: {witness.older}")
         for group, member in self.node.members.items():
             if member.alarm is not None:
                 self._complain(f"The member of group {group} has stopped: {member.alarm}")
+            elif member.note:
+                self._complain(f"Group {group}: {member.note}")
             forced = member.promoted_uncleanly
             if forced is not None:
                 self._complain(

@@ -55,7 +55,7 @@ from tocsin.replication.events import (
 )
 from tocsin.replication.member import Member
 from tocsin.replication.messages import GroupMessage
-from tocsin.replication.primary import Primary
+from tocsin.replication.primary import Health, Primary
 from tocsin.replication.roles import Role
 from tocsin.replication.settings import GroupSettings
 from tocsin.runtime.ports import Buffer, Clock, Files, Random
@@ -177,6 +177,12 @@ class GroupMember:
         return hint if hint is not None or self.voter is None else self.voter.config
 
     @property
+    def note(self) -> str:
+        """What a person should know: why this member has stopped, or begun anew."""
+        found = (self.alarm, self.older, self.voter.older if self.voter is not None else None)
+        return " ".join(text for text in found if text is not None)
+
+    @property
     def in_sync(self) -> tuple[int, ...]:
         config = self.config
         return tuple(replica.node for replica in config.in_sync) if config is not None else ()
@@ -189,6 +195,8 @@ class GroupMember:
     def status(self) -> GroupStatus:
         config = self.config
         primary = config.primary if config is not None else 0
+        leading = self.member.primary
+        health = leading.health(self._clock.now()) if leading is not None else Health()
         return GroupStatus(
             self.epoch,
             self.node if self.serving is not None else primary,
@@ -202,6 +210,9 @@ class GroupMember:
             self._reports.free_bytes,
             config.unclean_epoch if config is not None else 0,
             config.unclean_lsn if config is not None else 0,
+            health.stalled,
+            health.voteless,
+            health.unheard,
         )
 
     def _role_told(self) -> MemberRole:

@@ -76,6 +76,14 @@ class Followers:
         behind = now - progress.behind_since if self.durable.get(replica, 0) < progress.goal else 0.0
         return max(silent, behind) < patience
 
+    def unheard(self, config: GroupConfig, now: float) -> tuple[int, ...]:
+        """Nodes of in-sync members that have not been heard of, in this epoch and lately, where the log ends."""
+        return tuple(
+            replica.node
+            for replica in config.in_sync
+            if replica != self._context.replica and not (replica in self.durable and self._keeps_up(replica, now))
+        )
+
     def wanted(self, config: GroupConfig, now: float) -> GroupConfig | None:
         """The next configuration, if there is reason for one: without those who stay behind, with those who
         are level. When that is not allowed in one step, the primary alone comes between.

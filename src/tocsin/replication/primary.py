@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.cluster.lease import lease_end
@@ -30,6 +31,17 @@ _RESIGNED_LEASES = 2.0
 """How long the one who should follow has for it."""
 
 
+class Health(NamedTuple):
+    """What a primary lacks; nothing when all is well."""
+
+    voteless: tuple[int, ...] = ()
+    """Nodes whose vote is not heard of lately; one that has lost its vote file and is not taken in yet is such a one."""
+    unheard: tuple[int, ...] = ()
+    """Nodes of in-sync members that are not heard of where the log ends."""
+    stalled: bool = False
+    """Nothing is delivered, because there is no lease, or nothing is confirmed."""
+
+
 class Primary:
     def __init__(self, context: Context, config: GroupConfig, change: RegisterChange, now: float) -> None:
         self._context, self._change = context, change
@@ -41,12 +53,16 @@ class Primary:
         self._followers = Followers(context, config, now)
         self._admission = Admission(context)
         self._granted: dict[Replica, float] = {}
+        self._answered: dict[Replica, float] = {}
+        """When the heartbeat was sent that a voter answered last."""
         self._stamps: dict[int, float] = {}
         self._strangers: set[Replica] = set()
         """Voters that answer with a store that the configuration does not know."""
         self._resigned_at = float("-inf")
         self._heartbeat_at = now
         self._disk_moved_at = now
+        self._confirmed_at = now
+        """When there was last nothing to confirm, or something was."""
         self._now = now
         self.propose([Record(NOOP, _first_words(config))])
         self.tick(now)
@@ -107,6 +123,7 @@ class Primary:
         lsn = self._admission.bound(durable, lsn)
         if lsn > context.committed and rules.is_own(context.log.epoch_at(lsn), self.epoch):
             context.commit(lsn, self.copies_of(lsn))
+            self._confirmed_at = self._now
 
     def copies_of(self, lsn: int) -> int:
         """On how many disks of in-sync members a record is, as far as is known here."""
@@ -115,6 +132,19 @@ class Primary:
     def possible_copies(self) -> int:
         """How many copies a record gets that is ordered now (R12)."""
         return min(rules.copies_needed(config) for config in rules.configs_to_satisfy(self.config, self.pending))
+
+    def health(self, now: float) -> Health:
+        """As it is told to people: only what was heard of lately is well."""
+        context, patience = self._context, self._context.settings.eject_seconds
+        voteless = tuple(
+            voter.node
+            for voter in self.config.voters
+            if now - self._answered.get(voter, float("-inf")) >= patience
+        )  # fmt: skip
+        begun = rules.is_own(context.log.epoch_at(max(context.committed, context.log.base_lsn)), self.epoch)
+        waits = context.committed < context.log.last_lsn and now - self._confirmed_at >= patience
+        stalled = waits or not begun or not self.may_deliver(now)
+        return Health(voteless, self._followers.unheard(self.config, now), stalled)
 
     # ---- the lease
 
@@ -131,6 +161,7 @@ class Primary:
             self._context.send((sender,), Outdated(older))
             return
         voters.note(message.voter, message.life.start, message.life.position)
+        self._answered[message.voter] = max(message.sent, self._answered.get(message.voter, message.sent))
         if sender not in self._stamps:
             # A voter grants the lease for a heartbeat that proves that it was heard, so that goes out at once.
             self._heartbeat_at = self._now
@@ -148,6 +179,8 @@ class Primary:
         log, settings = self._context.log, self._context.settings
         if log.durable_lsn == log.last_lsn:
             self._disk_moved_at = now
+        if self._context.committed == log.last_lsn:
+            self._confirmed_at = now
         if now - self._disk_moved_at > settings.stuck_seconds:
             # The own disk stands still: whoever can write should take over.
             return

@@ -43,12 +43,35 @@ class GroupLine:
     unclean_epoch: int = 0
     """Of the last promotion that an operator forced; 0: there was none."""
     unclean_lsn: int = 0
+    stalled: bool = False
+    """There is a primary, but it delivers or confirms nothing."""
+    voteless: tuple[str, ...] = ()
+    """Voters of which the primary has not heard lately, or whose vote is lost."""
+    notes: tuple[str, ...] = ()
+    """What nodes want people to know of their part in the group."""
 
     @property
     def state(self) -> str:
+        """Well means: every voter has answered lately with a vote that holds, every member is in sync and was heard of
+        lately where the primary's log ends, and what there was to confirm is confirmed.
+        """
         if self.primary is None:
             return "no primary"
-        return "well" if not self.out_of_sync else "degraded"
+        if self.stalled:
+            return "stalled"
+        return "degraded" if self.out_of_sync or self.voteless else "well"
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Why it is not well, in words."""
+        found = []
+        if self.primary is not None and self.stalled:
+            found.append(f"{self.primary} leads, but delivers and confirms nothing")
+        if self.primary is not None and self.out_of_sync:
+            found.append(f"not in sync: {', '.join(self.out_of_sync)}")
+        if self.voteless:
+            found.append(f"no vote is heard from {', '.join(self.voteless)}")
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +83,7 @@ class ClusterStatus:
 
     @property
     def is_well(self) -> bool:
-        """Everybody runs, every group has a primary, and all its members are in sync."""
+        """Everybody runs, and every group is well."""
         return all(node.state == "running" for node in self.nodes) and all(
             group.state == "well" for group in self.groups
         )
@@ -70,7 +93,7 @@ class ClusterStatus:
         return any(node.state != "stopped" for node in self.nodes)
 
     def as_json(self) -> dict[str, Any]:
-        groups = [{**asdict(group), "state": group.state} for group in self.groups]
+        groups = [{**asdict(group), "state": group.state, "troubles": group.troubles} for group in self.groups]
         nodes = [asdict(node) for node in self.nodes]
         return {"cluster": self.name, "url": self.url, "well": self.is_well, "nodes": nodes, "groups": groups}
 
@@ -112,7 +135,9 @@ def _group_line(directory: ClusterDirectory, group: Group, said: list[NodeStatus
     reports = [(status, report) for status in said for report in status.groups if report.group == group.number]
     best = max(reports, key=lambda each: _weight(*each), default=None)
     report = GroupReport(group=group.number, role="unknown") if best is None else best[1]
-    in_sync = tuple(name for name in map(config.name_of, report.in_sync) if name not in dead)
+    unheard = {config.name_of(node) for node in report.unheard}
+    in_sync = tuple(name for name in map(config.name_of, report.in_sync) if name not in dead | unheard)
+    lost = {config.name_of(node) for node in report.voteless} | (dead & set(group.voters))
     primary = config.name_of(report.primary) if _leads(reports, report) else None
     return GroupLine(
         name=group.name,
@@ -127,6 +152,9 @@ def _group_line(directory: ClusterDirectory, group: Group, said: list[NodeStatus
         live_bytes=report.live_bytes,
         unclean_epoch=report.unclean_epoch,
         unclean_lsn=report.unclean_lsn,
+        stalled=report.stalled,
+        voteless=tuple(name for name in group.voters if name in lost),
+        notes=tuple(f"{status.node}: {each.note}" for status, each in reports if each.note),
     )
 
 

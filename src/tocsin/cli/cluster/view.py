@@ -19,6 +19,7 @@ _COLOURS = {
     "running": "green",
     "well": "green",
     "degraded": "yellow",
+    "stalled": "bold red",
     "starting": "yellow",
     "draining": "yellow",
     "silent": "red",
@@ -67,12 +68,16 @@ def _drawn(status: ClusterStatus, hint: str) -> Table:
 
 
 def _warnings(status: ClusterStatus) -> list[str]:
-    return [
-        f"{group.name} was promoted uncleanly in epoch {group.unclean_epoch}: what had been confirmed behind record"
-        f" {group.unclean_lsn:,} is lost."
-        for group in status.groups
-        if group.unclean_epoch
-    ]
+    found: list[str] = []
+    for group in status.groups:
+        found += [f"{group.name}: {trouble}." for trouble in group.troubles]
+        found += [f"{group.name}, {note}" for note in group.notes]
+        if group.unclean_epoch:
+            found.append(
+                f"{group.name} was promoted uncleanly in epoch {group.unclean_epoch}: what had been confirmed behind"
+                f" record {group.unclean_lsn:,} is lost."
+            )
+    return found
 
 
 def _table(title: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> Table:
