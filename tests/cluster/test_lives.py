@@ -44,8 +44,9 @@ def test_the_highest_start_and_the_furthest_position_are_remembered() -> None:
 
 def test_a_voter_keeps_what_it_is_told_of_those_who_count() -> None:
     told = Known((Seen(A, 5, 60), Seen(C, 1, 1)), (Seen(B, 2, 3),))
-    known = merged(Known((Seen(A, 4, 80),), ()), CONFIG, told, CONFIG)
-    assert known == Known((Seen(A, 5, 80),), (Seen(B, 2, 3),))
+    gone = Replica(4, 40)
+    known = merged(Known((Seen(A, 4, 80), Seen(B, 1, 1), Seen(gone, 1, 1)), ()), CONFIG, told, CONFIG)
+    assert known == Known((Seen(A, 5, 80), Seen(B, 1, 1), Seen(C, 1, 1)), (Seen(B, 2, 3),))
 
 
 def test_a_forced_promotion_gives_up_what_members_had() -> None:

@@ -23,7 +23,7 @@ from tocsin.replication.data_pool import digest_of
 from tocsin.replication.events import Committed, Record
 from tocsin.replication.log import NOOP
 from tocsin.replication.messages import Acked, GroupMessage, Order, Reference, Stand
-from tocsin.replication.primary import Primary
+from tocsin.replication.primary import Health, Primary
 from tocsin.replication.roles import Trigger
 
 ME, SECOND, THIRD = REPLICAS
@@ -427,3 +427,51 @@ def test_a_voter_that_is_an_older_copy_grants_nothing() -> None:
     other.machine.heartbeat_answer(1, HeartbeatAnswer(EPOCH, 0.0, 1.0, True, ME))
     assert not other.machine.may_deliver(0.1)
     assert other.seat.messages() == [Outdated(Seen(SECOND, 6, 3))]
+
+
+# ---- how it is
+
+
+def heard(leader: Leader, *voters: Replica) -> None:
+    for voter in voters:
+        leader.machine.heartbeat_answer(voter.node, HeartbeatAnswer(EPOCH, leader.now, 1.0, True, voter))
+
+
+def test_a_primary_is_well_when_it_has_heard_of_everybody() -> None:
+    leader = Leader()
+    assert leader.machine.health(0.0) == Health((1, 2, 3), (2, 3), stalled=True), "nobody yet"
+    leader.flush()
+    for replica in (SECOND, THIRD):
+        leader.acked(replica, 1)
+    heard(leader, *REPLICAS)
+    assert leader.machine.health(0.1) == Health()
+
+
+def test_a_vote_or_a_disk_that_is_lost_is_not_well() -> None:
+    leader = Leader()
+    leader.flush()
+    for replica in (SECOND, THIRD):
+        leader.acked(replica, 1)
+    heard(leader, ME, SECOND, Replica(3, 99))
+    assert leader.machine.health(0.1) == Health(voteless=(3,)), "another store has another vote"
+    leader.acked(Replica(3, 99), 0)
+    assert leader.machine.health(0.1) == Health(voteless=(3,), unheard=(3,)), "and another disk other records"
+
+
+def test_without_a_lease_or_confirmations_nothing_is_well() -> None:
+    leader = Leader()
+    leader.flush()
+    for replica in (SECOND, THIRD):
+        leader.acked(replica, 1)
+    heard(leader, *REPLICAS)
+    leader.machine.propose([Record(1, b"x")])
+    leader.advance(1.0)
+    heard(leader, *REPLICAS)
+    assert not leader.machine.health(leader.now).stalled, "it has a moment for that"
+    leader.advance(1.5)
+    heard(leader, *REPLICAS)
+    assert leader.machine.health(leader.now).stalled
+    alone = Leader()
+    alone.flush()
+    alone.acked(SECOND, 1)
+    assert alone.machine.health(0.1).stalled, "no majority has granted a lease"

@@ -131,8 +131,9 @@ class Memory:
             self._unclean_epoch = config.unclean_epoch
             self.members.clear()
 
-    def told(self, config: GroupConfig) -> Known:
-        return Known(self.members.of(config.in_sync), self.voters.of(config.voters))
+    def told(self, config: GroupConfig, followers: Iterable[Replica] = ()) -> Known:
+        """Also of members that follow and are not in sync yet: their starts are known before they count."""
+        return Known(self.members.of({*config.in_sync, *followers}), self.voters.of(config.voters))
 
 
 def merged(known: Known, of: GroupConfig | None, told: Known, config: GroupConfig) -> Known:
@@ -142,7 +143,8 @@ def merged(known: Known, of: GroupConfig | None, told: Known, config: GroupConfi
     members.merge(told.members)
     voters = Lives(known.voters)
     voters.merge(told.voters)
-    return Known(members.of(config.in_sync), voters.of(config.voters))
+    counted = {*config.in_sync, *(seen.replica for seen in told.members)}
+    return Known(members.of(counted), voters.of(config.voters))
 
 
 _LIFE = struct.Struct("<IQ")
@@ -185,5 +187,6 @@ def pack_known(packer: Packer, known: Known) -> None:
 
 
 def unpack_known(unpacker: Unpacker) -> Known:
-    members = tuple(unpack_seen(unpacker) for _ in range(unpacker.count(GROUP_MEMBERS_MAX)))
+    # A node that has lost its disk is in it twice, until the old store is out of the in-sync set.
+    members = tuple(unpack_seen(unpacker) for _ in range(unpacker.count(2 * GROUP_MEMBERS_MAX)))
     return Known(members, tuple(unpack_seen(unpacker) for _ in range(unpacker.count(GROUP_VOTERS_MAX))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.replication import rules
@@ -75,6 +75,11 @@ class Followers:
         silent = now - progress.heard_at
         behind = now - progress.behind_since if self.durable.get(replica, 0) < progress.goal else 0.0
         return max(silent, behind) < patience
+
+    @property
+    def replicas(self) -> Collection[Replica]:
+        """All that are in sync or have been heard of."""
+        return self._progress.keys()
 
     def unheard(self, config: GroupConfig, now: float) -> tuple[int, ...]:
         """Nodes of in-sync members that have not been heard of, in this epoch and lately, where the log ends."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 from tocsin.cluster.group_config import GroupConfig, Replica
@@ -136,11 +137,8 @@ class Primary:
     def health(self, now: float) -> Health:
         """As it is told to people: only what was heard of lately is well."""
         context, patience = self._context, self._context.settings.eject_seconds
-        voteless = tuple(
-            voter.node
-            for voter in self.config.voters
-            if now - self._answered.get(voter, float("-inf")) >= patience
-        )  # fmt: skip
+        votes = {voter.node for voter in self.config.voters if now - self._answered.get(voter, -inf) < patience}
+        voteless = tuple(node for node in context.settings.voters if node not in votes)
         begun = rules.is_own(context.log.epoch_at(max(context.committed, context.log.base_lsn)), self.epoch)
         waits = context.committed < context.log.last_lsn and now - self._confirmed_at >= patience
         stalled = waits or not begun or not self.may_deliver(now)
@@ -192,12 +190,12 @@ class Primary:
         self._context.send(settings.audience, beat)
 
     def _known(self) -> Known:
-        """Who is in sync, in which start, and what is committed and on its disk: for the voters to remember."""
-        context, memory = self._context, self._context.memory
+        """Who follows, in which start, and what is committed and on its disk: for the voters to remember."""
+        context, memory, followers = self._context, self._context.memory, self._followers
         memory.members.note(context.replica, context.life.start, context.committed)
-        for replica in self.config.in_sync:
-            memory.members.reached(replica, min(self._followers.durable.get(replica, 0), context.committed))
-        return memory.told(self.config)
+        for replica in followers.replicas:
+            memory.members.reached(replica, min(followers.durable.get(replica, 0), context.committed))
+        return memory.told(self.config, followers.replicas)
 
     # ---- stepping down
 

@@ -163,8 +163,11 @@ def _weight(status: NodeStatus, report: GroupReport) -> tuple[int, bool, float]:
 
 
 def _leads(reports: list[tuple[NodeStatus, GroupReport]], best: GroupReport) -> bool:
-    """A name in the register is no proof that somebody serves: it says so itself, or a client manager hears it."""
-    return best.primary != 0 and any(
+    """A name in the register is no proof that somebody serves: it says so itself, or a client manager hears it. What a
+    client manager has heard a moment ago counts less than what the node, started anew, says now.
+    """
+    denied = any(status.number == best.primary and each.role != "primary" for status, each in reports)
+    return best.primary != 0 and not denied and any(
         each.epoch == best.epoch
         and each.primary == best.primary
         and each.role in ("primary", "client manager", "witness")
