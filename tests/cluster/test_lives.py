@@ -1,4 +1,4 @@
-"""An older copy of a replica's files is told from the newest by the starts and positions that others have seen (R16)."""
+"""An older copy of a replica's files is told from the newest by starts and positions that others have seen (R16)."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ def test_who_has_followed_no_primary_waits_for_all_logs() -> None:
     candidate.fenced(SECOND, LogEnd(EPOCH, 1))
     settings = candidate.seat.context.settings
     candidate.machine.tick(0.3 + settings.meeting_seconds - 0.01)
-    assert candidate.machine.phase is Phase.FENCING
+    assert candidate.seat.messages()[-1] == Fence(NEW_EPOCH)
     candidate.fenced(THIRD, LogEnd(EPOCH, 2))
     assert candidate.machine.phase is Phase.ADOPTING
     late = Candidate(EPOCH)

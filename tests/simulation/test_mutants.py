@@ -53,9 +53,7 @@ MUTANTS = [
     Mutant("R10 gate", gate, "admits", lambda epoch, highest: True, Shape(2, 3)),
     Mutant("register majority", proposer, "is_majority", lambda voters, answered: bool(answered), Shape(2, 1)),
     Mutant("register promise", voter, "may_promise", lambda ballot, promised: True, Shape(2, 1)),
-    Mutant(
-        "R16 old copy", lives, "is_older_copy", lambda life, seen: False, Shape(3, 0), {"old_copies": True}
-    ),
+    Mutant("R16 old copy", lives, "is_older_copy", lambda life, seen: False, Shape(3, 0), {"old_copies": True}),
     Mutant("D1 deduplication", state, "is_next", lambda sequence, last: True, Shape(2, 1)),
 ]
 
@@ -163,8 +161,8 @@ def old_copy_comes_back() -> None:
     first.start()
     stage.settle()
     stage.run(2.0)
-    for voter in stage.voters:
-        voter.stop()
+    for each in stage.voters:
+        each.stop()
     put_back(first, copy)
     first.start()
     stage.witnesses[0].start()
@@ -184,11 +182,13 @@ def old_vote_comes_back() -> None:
     vote_file = witness.vote_file
     witness.start()
     stage.run(2.0)
-    stage.block(lambda sender, receiver, message: other.node in (sender, receiver) and primary.node in (sender, receiver))
+    stage.block(
+        lambda sender, receiver, message: other.node in (sender, receiver) and primary.node in (sender, receiver)
+    )
     stage.until(lambda: stage.in_sync() == [primary.node])
     stage.run(1.0)
-    for voter in stage.voters:
-        voter.stop()
+    for each in stage.voters:
+        each.stop()
     stage.checkers.lost.add(witness.voter.replica)
     witness.vote_file = vote_file
     witness.start()

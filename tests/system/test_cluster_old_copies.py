@@ -1,5 +1,5 @@
-"""Disks that are lost, or come back as they were on another day, in real processes (R13, R16): nothing that was confirmed
-is lost without a word, and the status never says well when it is not.
+"""Disks that are lost, or come back as they were on another day, in real processes (R13, R16): nothing that was
+confirmed is lost without a word, and the status never says well when it is not.
 """
 
 from __future__ import annotations
@@ -110,7 +110,9 @@ def test_with_most_votes_lost_nothing_is_well_until_they_are_made_anew(cluster: 
         cluster.directory.start(name)
     assert not cluster.status()["well"]
     seen = cluster.wait_for(
-        lambda seen: backup in seen["groups"][0]["out_of_sync"] and set(seen["groups"][0]["voteless"]) == {witness, backup},
+        lambda seen: (
+            backup in seen["groups"][0]["out_of_sync"] and set(seen["groups"][0]["voteless"]) == {witness, backup}
+        ),
         "the status says what is lost",
     )
     assert not seen["well"] and seen["groups"][0]["state"] == "stalled"

@@ -173,14 +173,16 @@ def _pack_status(packer: Packer, message: GroupStatus) -> None:
 
 
 def _unpack_status(unpacker: Unpacker) -> GroupStatus:
-    epoch, primary, role, committed, last, destinations, *rest = unpacker.record(_STATUS)
+    epoch, primary, role, committed, last, destinations, live, free, unclean, unclean_lsn, stalled = unpacker.record(
+        _STATUS
+    )
     if role not in _ROLES:
         raise ProtocolError(f"A member's status has the unknown role {role}.")
     in_sync, members = _unpack_nodes(unpacker, GROUP_MEMBERS_MAX), _unpack_nodes(unpacker, GROUP_MEMBERS_MAX)
     voteless, unheard = _unpack_nodes(unpacker, GROUP_VOTERS_MAX), _unpack_nodes(unpacker, GROUP_MEMBERS_MAX)
     return GroupStatus(
-        epoch, primary, _ROLES[role], in_sync, members, committed, last, destinations, *rest, voteless=voteless,
-        unheard=unheard,
+        epoch, primary, _ROLES[role], in_sync, members, committed, last, destinations, live, free, unclean,
+        unclean_lsn, stalled, voteless, unheard,
     )  # fmt: skip
 
 

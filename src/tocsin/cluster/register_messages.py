@@ -154,7 +154,16 @@ class Outdated:
 
 
 RegisterMessage: TypeAlias = (
-    Prepare | Promise | Refuse | Accept | Accepted | Initialise | Heartbeat | HeartbeatAnswer | Resigned | CommitSeen
+    Prepare
+    | Promise
+    | Refuse
+    | Accept
+    | Accepted
+    | Initialise
+    | Heartbeat
+    | HeartbeatAnswer
+    | Resigned
+    | CommitSeen
     | Outdated
 )
 

@@ -41,8 +41,8 @@ _MAGIC = b"TOCSVOTE"
 _HEAD = struct.Struct("<8sH6xQ")
 _CHECK = struct.Struct("<I")
 _WHAT_TO_DO = (
-    "Move it away, and the node comes back as a new voter that the others take in. Never put an older copy of it back: it"
-    " would have forgotten promises."
+    "Move it away, and the node comes back as a new voter that the others take in. Never put an older copy of it back:"
+    " it would have forgotten promises."
 )
 
 

@@ -51,6 +51,12 @@ def report(
     )
 
 
+def note_of(member: GroupMember) -> str:
+    """What a person should know of it: why it has stopped, or begun anew."""
+    found = (member.alarm, member.older, member.voter.older if member.voter is not None else None)
+    return " ".join(text for text in found if text is not None)
+
+
 def _of_member(group: int, member: GroupMember) -> GroupReport:
     status = member.status()
     return GroupReport(
@@ -69,7 +75,7 @@ def _of_member(group: int, member: GroupMember) -> GroupReport:
         stalled=status.stalled,
         voteless=status.voteless,
         unheard=status.unheard,
-        note=member.note,
+        note=note_of(member),
     )
 
 

@@ -177,12 +177,6 @@ class GroupMember:
         return hint if hint is not None or self.voter is None else self.voter.config
 
     @property
-    def note(self) -> str:
-        """What a person should know: why this member has stopped, or begun anew."""
-        found = (self.alarm, self.older, self.voter.older if self.voter is not None else None)
-        return " ".join(text for text in found if text is not None)
-
-    @property
     def in_sync(self) -> tuple[int, ...]:
         config = self.config
         return tuple(replica.node for replica in config.in_sync) if config is not None else ()

@@ -99,9 +99,7 @@ def _vote_before(files: Disk) -> Vote:
         file.close()
 
 
-def _leave_record(
-    files: Disk, wall: float, config: NodeConfig, group: Group, before: Vote, value: GroupConfig
-) -> None:
+def _leave_record(files: Disk, wall: float, config: NodeConfig, group: Group, before: Vote, value: GroupConfig) -> None:
     entry = {
         "time": wall,
         "cluster": config.cluster.name,

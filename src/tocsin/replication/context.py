@@ -21,8 +21,8 @@ class Unsafe(Exception):
 
 class Context:
     __slots__ = (
-        "_renounced", "boot", "chance", "committed", "life", "log", "memory", "node", "out", "pool", "proven", "replica",
-        "settings",
+        "_renounced", "boot", "chance", "committed", "life", "log", "memory", "node", "out", "pool", "proven",
+        "replica", "settings",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +84,6 @@ def _older(life: Life, seen: Seen) -> str:
     else:
         proof = f"their log ended at record {life.position}, and the group has seen record {seen.position} in it"
     return (
-        f"The files are an older copy of this member's: {proof}. They count for nothing; the member joins as a new one and"
-        " is filled by the others."
+        f"The files are an older copy of this member's: {proof}. They count for nothing; the member joins as a new one"
+        " and is filled by the others."
     )

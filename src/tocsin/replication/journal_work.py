@@ -94,7 +94,7 @@ def _note_start(files: Files, promised: Promised) -> None:
     try:
         write_promise(files, promised)
     except StorageFull:
-        # What was set aside for snapshots gives way: a member must start on a full disk, or nobody can empty its queues.
+        # What was set aside for snapshots gives way: a member must start on a full disk to have its queues emptied.
         with suppress(FileNotFoundError):
             files.remove(SPARE)
         write_promise(files, promised)

@@ -77,4 +77,6 @@ class GroupLog(Protocol):
         """The group has noted this start: it stands for those before it."""
 
     def renew(self) -> None:
-        """The files are an older copy: become another store, which nobody counts yet. `store` is it when it is durable."""
+        """The files are an older copy: become another store, which nobody counts yet. `store` is that when it is
+        durable.
+        """

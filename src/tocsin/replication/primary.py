@@ -36,7 +36,7 @@ class Health(NamedTuple):
     """What a primary lacks; nothing when all is well."""
 
     voteless: tuple[int, ...] = ()
-    """Nodes whose vote is not heard of lately; one that has lost its vote file and is not taken in yet is such a one."""
+    """Nodes whose vote was not heard of lately, or is lost: a new one does not count before it is taken in."""
     unheard: tuple[int, ...] = ()
     """Nodes of in-sync members that are not heard of where the log ends."""
     stalled: bool = False

@@ -51,5 +51,5 @@ def test_a_wrong_group_or_node(cluster: ClusterDirectory) -> None:
 def test_with_most_votes_lost_another_command_is_named(cluster: ClusterDirectory) -> None:
     lost = GroupReport(group=1, role="primary", epoch=64, primary=2, in_sync=(2, 3), stalled=True, voteless=(1, 3))
     play(cluster, "mm-1a", lost)
-    with pytest.raises(IllegalState, match="most of its votes are lost or away: .*rebuild-votes mm-1a group-1"):
+    with pytest.raises(IllegalState, match=r"most of its votes are lost or away: .*rebuild-votes mm-1a group-1"):
         gap_of(cluster, "mm-1b", GROUP)

@@ -20,9 +20,9 @@ class Plan:
 
     def sentence(self) -> str:
         return (
-            f"{self.node} has records up to {self.found.end.lsn:,}. It will lead {self.group.name} with them, and the other"
-            " members are filled from it: what was confirmed behind that record is LOST. Do this only when more than"
-            f" half of the group's vote files ({', '.join(self.group.voters)}) are lost for good. If they still exist"
+            f"{self.node} has records up to {self.found.end.lsn:,}. It will lead {self.group.name} with them, and the"
+            " other members are filled from it: what was confirmed behind that record is LOST. Do this only when more"
+            f" than half of the group's vote files ({', '.join(self.group.voters)}) are lost for good. If they still exist"
             " somewhere and are started with their old data, the group is led twice, and one half is lost."
         )
 

@@ -167,9 +167,13 @@ def _leads(reports: list[tuple[NodeStatus, GroupReport]], best: GroupReport) -> 
     client manager has heard a moment ago counts less than what the node, started anew, says now.
     """
     denied = any(status.number == best.primary and each.role != "primary" for status, each in reports)
-    return best.primary != 0 and not denied and any(
-        each.epoch == best.epoch
-        and each.primary == best.primary
-        and each.role in ("primary", "client manager", "witness")
-        for _, each in reports
+    return (
+        best.primary != 0
+        and not denied
+        and any(
+            each.epoch == best.epoch
+            and each.primary == best.primary
+            and each.role in ("primary", "client manager", "witness")
+            for _, each in reports
+        )
     )

@@ -76,8 +76,8 @@ def promote(cluster: ClusterDirectory, node: str, group_name: str) -> GroupLine:
     if not until(lambda: _line(cluster, group_name).primary == node, PROMOTION_SECONDS_MAX):
         raise TimedOut(
             f"{node} does not lead {group_name} after {PROMOTION_SECONDS_MAX:g} s. It needs more than half of the"
-            f" group's voters: see `tocsin cluster status` and the log {cluster.process(node).log}. If their vote files are"
-            f" lost for good, `tocsin cluster rebuild-votes {node} {group_name}` makes new ones."
+            f" group's voters: see `tocsin cluster status` and the log {cluster.process(node).log}. If their vote files"
+            f" are lost for good, `tocsin cluster rebuild-votes {node} {group_name}` makes new ones."
         )
     return _line(cluster, group_name)
 

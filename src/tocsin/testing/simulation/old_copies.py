@@ -93,9 +93,7 @@ class OldCopies:
     def _is_known(self, node: MemberNode, boot: int) -> bool:
         """All other votes, as they are on disk, know of a start of the log and of the vote behind the copy."""
         member, voter = Replica(node.node, node.log.store), node.voter.replica
-        return all(
-            _knows(other.saved_vote(), member, voter, boot) for other in self._world.voters if other is not node
-        )
+        return all(_knows(other.saved_vote(), member, voter, boot) for other in self._world.voters if other is not node)
 
 
 def _knows(vote: Vote, member: Replica, voter: Replica, boot: int) -> bool:
