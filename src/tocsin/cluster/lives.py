@@ -10,12 +10,15 @@ A replica that is told that a start was noted keeps that number in place of all 
 are kept one by one: of those nobody can say who has seen them, and an older copy that is started twice must not pass
 for the replica that has had as many starts.
 
-Packed, little-endian:
+Packed, little-endian. A life:
 
-    starts u8 count, then as often: u32
-    life   u32 start, u64 position, starts before
-    seen   u16 count, then as often: u16 node, u64 store, u32 start, u64 position
-    known  seen of members, seen of voters
+     0  u32  start
+     4  u64  position
+    12  u8   count, then as often: u32    the starts before; in files the same by itself
+
+What is known, first of members, then of voters:
+
+     0  u16  count, then as often: u16 node, u64 store, u32 start, u64 position
 """
 
 from __future__ import annotations
