@@ -282,7 +282,7 @@ VOTER_ANSWERS_MAX = 64
 """Answers of a voter that wait for its disk."""
 STARTS_KEPT_MAX = 64
 """Starts of a member or voter, one after another, of which it never heard that anybody noted them."""
-VOTE_NOTES_SECONDS = 10.0
+VOTE_NOTES_SECONDS = 2.0
 """How often a voter notes how far the members have come, when it has no other reason to write its vote."""
 ORDER_ENTRIES_MAX = 256
 ORDER_BYTES_MAX = 256 * KIB
