@@ -20,6 +20,7 @@ from typing import Any
 from tocsin.cluster.group_config import Ballot, GroupConfig, Replica, next_epoch
 from tocsin.cluster.vote import Vote, decode_vote
 from tocsin.journal.atomic_file import replace_file
+from tocsin.journal.slot_file import read_slots
 from tocsin.model.errors import ConfigError, JournalDamaged, StorageFull
 from tocsin.node.cluster_config import Group
 from tocsin.node.cluster_init import VOTE, group_folder
@@ -88,15 +89,9 @@ def rebuild_votes(config: NodeConfig, group: Group, wall: float) -> GroupConfig:
 def _vote_before(files: Disk) -> Vote:
     """What is left of it; nothing of one that cannot be read, which is one of those that are lost."""
     try:
-        file = files.open(VOTE)
-    except FileNotFoundError:
+        return decode_vote(read_slots(files, VOTE), VOTE)
+    except (FileNotFoundError, JournalDamaged):
         return Vote(0)
-    try:
-        return decode_vote(file.read(0, file.size()), VOTE)
-    except JournalDamaged:
-        return Vote(0)
-    finally:
-        file.close()
 
 
 def _leave_record(files: Disk, wall: float, config: NodeConfig, group: Group, before: Vote, value: GroupConfig) -> None:

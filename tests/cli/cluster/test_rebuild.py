@@ -10,6 +10,7 @@ from tests.cli.cluster.made import make, play
 from tocsin.cli.cluster.directory import ClusterDirectory
 from tocsin.cli.cluster.rebuild import plan_of, rebuild
 from tocsin.cluster.vote import decode_vote
+from tocsin.journal.slot_file import read_slots
 from tocsin.model.errors import ConfigError, IllegalState
 from tocsin.node.group_journal import has_payload
 from tocsin.node.status_file import GroupReport
@@ -43,11 +44,11 @@ def store(cluster: ClusterDirectory, name: str, epoch: int, count: int) -> None:
 
 def test_the_new_vote_names_one_member_and_stands_above_all_others(cluster: ClusterDirectory) -> None:
     store(cluster, "mm-1a", 64, 5)
-    before = decode_vote((folder_of(cluster, "mm-1a") / "vote").read_bytes(), "vote")
+    before = decode_vote(read_slots(Disk(folder_of(cluster, "mm-1a")), "vote"), "vote")
     plan = plan_of(cluster, "mm-1a", GROUP)
     assert "records up to 5" in plan.sentence() and "LOST" in plan.sentence() and "led twice" in plan.sentence()
     value = rebuild(cluster, plan)
-    vote = decode_vote((folder_of(cluster, "mm-1a") / "vote").read_bytes(), "vote")
+    vote = decode_vote(read_slots(Disk(folder_of(cluster, "mm-1a")), "vote"), "vote")
     assert before.config is not None
     assert vote.config == value and vote.store != before.store
     assert [voter.node for voter in value.voters] == [replica.node for replica in value.in_sync] == [value.primary]

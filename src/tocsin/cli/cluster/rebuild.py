@@ -22,8 +22,8 @@ class Plan:
         return (
             f"{self.node} has records up to {self.found.end.lsn:,}. It will lead {self.group.name} with them, and the"
             " other members are filled from it: what was confirmed behind that record is LOST. Do this only when more"
-            f" than half of the group's vote files ({', '.join(self.group.voters)}) are lost for good. If they still exist"
-            " somewhere and are started with their old data, the group is led twice, and one half is lost."
+            f" than half of the group's vote files ({', '.join(self.group.voters)}) are lost for good. If they still"
+            " exist somewhere and are started with their old data, the group is led twice, and one half is lost."
         )
 
 
