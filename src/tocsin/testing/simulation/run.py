@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tocsin.replication.settings import EJECT_SECONDS
 from tocsin.testing.simulation.faults import Faults
 from tocsin.testing.simulation.log import MemoryLog
+from tocsin.testing.simulation.old_copies import OldCopies
 from tocsin.testing.simulation.world import Shape, Stats, World
 
 SHAPES = (
@@ -36,9 +37,11 @@ def run_seed(
     rough: bool | None = None,
     eject_seconds: float = EJECT_SECONDS,
     hand_overs: bool = False,
+    old_copies: bool = False,
 ) -> Outcome:
     """Faults for a while, then none: everything must have held all the time, and work again. Raises
-    Violation. With `hand_overs` the primary is often asked to give its role away.
+    Violation. With `hand_overs` the primary is often asked to give its role away, with `old_copies` disks of an
+    earlier day come back.
     """
     if publish_seconds is None:
         publish_seconds = (0.05, 0.3, 1.0)[seed % 3]
@@ -49,6 +52,8 @@ def run_seed(
     world.start()
     if hand_overs:
         _ask_for_hand_overs(world, Random(f"hand over {seed}"), fault_seconds)
+    if old_copies:
+        OldCopies(world, Random(f"old copies {seed}"), fault_seconds)
     world.run_until(fault_seconds)
     faults.stop()
     world.check_recovered(HEAL_SECONDS)
