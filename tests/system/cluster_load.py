@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.system.load import Ledger, Load
+from tests.system.ledger import Ledger
+from tests.system.load import Load
 from tests.system.namespaces import Namespaces
 from tests.system.processes import PATIENCE
 
@@ -52,9 +53,9 @@ def check_logs(cluster: OwnCluster) -> None:
 
 def wait_for_load(ledger: Ledger, confirmed: int, settled: int = 0) -> None:
     """Returns when so much more is confirmed and acknowledged than now."""
-    stored, done = ledger.confirmations + confirmed, len(ledger.acknowledged) + settled
+    stored, done = ledger.confirmations + confirmed, ledger.acknowledgements + settled
     ledger.wait_for(
-        lambda: ledger.confirmations >= stored and len(ledger.acknowledged) >= done,
+        lambda: ledger.confirmations >= stored and ledger.acknowledgements >= done,
         f"{confirmed} more messages are confirmed and {settled} more acknowledged",
     )
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from tests.node.cluster_drafts import write
 from tests.system.clusters import ClusterProcesses
-from tests.system.load import Load, check
+from tests.system.ledger import check
+from tests.system.load import Load
 from tests.system.processes import PATIENCE, free_port, run_command, until
 
 import tocsin
@@ -45,7 +46,7 @@ def test_a_primary_dies_under_load_and_nothing_is_lost(tmp_path: Path) -> None:
     with ClusterProcesses(tmp_path / "cluster", "--groups", "1") as cluster:
         load = Load(cluster.url)
         with load.running() as ledger:
-            ledger.wait_for(lambda: ledger.confirmations > 500 and len(ledger.acknowledged) > 100, "there is load")
+            ledger.wait_for(lambda: ledger.confirmations > 500 and ledger.acknowledgements > 100, "there is load")
             primary = cluster.group()["primary"]
             with ledger.fault():
                 cluster.command("kill", primary)
@@ -67,7 +68,7 @@ def test_a_client_manager_dies_and_its_clients_go_on_at_another(tmp_path: Path) 
     with ClusterProcesses(tmp_path / "cluster", "--groups", "1") as cluster:
         load = Load(cluster.url)
         with load.running() as ledger:
-            ledger.wait_for(lambda: ledger.confirmations > 500 and len(ledger.acknowledged) > 100, "there is load")
+            ledger.wait_for(lambda: ledger.confirmations > 500 and ledger.acknowledgements > 100, "there is load")
             with ledger.fault():
                 cluster.command("kill", "cm-1")
             already = ledger.confirmations
@@ -83,7 +84,7 @@ def test_a_drained_node_hands_over_and_its_clients_notice_nothing(tmp_path: Path
     with ClusterProcesses(tmp_path / "cluster", "--groups", "1") as cluster:
         load = Load(cluster.url)
         with load.running() as ledger:
-            ledger.wait_for(lambda: ledger.confirmations > 500 and len(ledger.acknowledged) > 100, "there is load")
+            ledger.wait_for(lambda: ledger.confirmations > 500 and ledger.acknowledgements > 100, "there is load")
             primary = cluster.group()["primary"]
             for name in (primary, "cm-1"):
                 with ledger.fault():
@@ -201,7 +202,7 @@ def test_a_frozen_primary_wakes_up_in_another_world(tmp_path: Path) -> None:
     with ClusterProcesses(tmp_path / "cluster", "--groups", "1") as cluster:
         load = Load(cluster.url)
         with load.running() as ledger:
-            ledger.wait_for(lambda: ledger.confirmations > 500 and len(ledger.acknowledged) > 100, "there is load")
+            ledger.wait_for(lambda: ledger.confirmations > 500 and ledger.acknowledgements > 100, "there is load")
             primary = cluster.group()["primary"]
             with ledger.fault():
                 cluster.directory.process(primary).signal(signal.SIGSTOP)

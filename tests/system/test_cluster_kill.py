@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.system.cluster_load import LEAD_MAX, PAUSE_SECONDS, running_cluster, until, wait_for_load
-from tests.system.load import Ledger, Load, check
+from tests.system.ledger import Ledger, check
+from tests.system.load import Load
 
 from tocsin.cli.bench.cluster import OwnCluster, shaped
 

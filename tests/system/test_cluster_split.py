@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.system.cluster_load import load_at, running_cluster, spread, until, url_at, wait_for_load
-from tests.system.load import check
+from tests.system.ledger import check
 from tests.system.namespaces import Namespaces
 from tests.system.processes import PATIENCE
 

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.system.load import QUEUE, TOPIC, Ledger, Seen, check
+from tests.system.ledger import Ledger, Seen, check
+from tests.system.load import QUEUE, TOPIC, VIEWS
 
 MESSAGES = 20
 
 
 def right() -> Ledger:
     """Two producers, whose messages two consumers of the queue and the subscriber of the topic have seen in order."""
-    ledger = Ledger()
+    ledger = Ledger(VIEWS)
     for number in range(MESSAGES):
         for producer in ("many", "single"):
             of_queue, of_topic = f"{producer}-{QUEUE}-{number:06}", f"{producer}-{TOPIC}-{number:06}"
@@ -21,8 +22,9 @@ def right() -> Ledger:
             ledger.confirm(TOPIC, [of_topic])
             ledger.seen["groups" if number % 2 else "one by one"].append(Seen(of_queue, False, 1))
             ledger.seen["durable"].append(Seen(of_topic, False, 1))
-            ledger.acknowledged |= {of_queue, of_topic}
-            ledger.finished |= {of_queue, of_topic}
+            for each in (("queue", of_queue), ("durable", of_topic)):
+                ledger.acknowledged.add(each)
+                ledger.finished.add(each)
     return ledger
 
 

@@ -6,7 +6,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.system.load import Load, check
+from tests.system.ledger import check
+from tests.system.load import Load
 from tests.system.processes import PATIENCE, ServerProcess
 from tests.system.raw import RawClient
 
