@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.system.certificates import Authority, add_user
 from tests.system.cluster_load import made_cluster, running_at, spread, started, wait_for_load
 from tests.system.disks import small_disks
-from tests.system.faults import FAULTS, Scene
+from tests.system.faults import CLIENTS, FAULTS, Scene
 from tests.system.full_load import FullLoad, check_accounts
 from tests.system.ledger import Ledger, check_round
 from tests.system.namespaces import Namespaces
@@ -27,9 +27,9 @@ from tests.system.namespaces import Namespaces
 from tocsin.cli.bench.cluster import OwnCluster
 
 MANAGERS = ("cm-1", "cm-2")
-CLIENTS = "clients"
 USER, PASSWORD = "campaign", "nemesis"
-SETTINGS = {"segment_bytes": 640 * 1024, "max_message_bytes": 32 * 1024}
+# Segments are small, so that even little load fills some; and what is read is read from disk.
+SETTINGS = {"segment_bytes": 640 * 1024, "max_message_bytes": 32 * 1024, "cache_bytes": 0}
 LEAD_MAX = 2_000
 PAUSE_SECONDS = 0.05
 DRAIN_SECONDS_MAX = 60.0
@@ -55,8 +55,9 @@ class Campaign:
             at = self._now()
             self.load.rest(DRAIN_SECONDS_MAX)
             check_round(self.ledger)
-            self.scene.network.inside(CLIENTS, lambda: check_accounts(self.load, DRAIN_SECONDS_MAX))
-            self.ledger.settle()
+            kept_from = self.scene.inside(lambda: check_accounts(self.load, DRAIN_SECONDS_MAX))
+            self.scene.cluster.check_alive()
+            self.ledger.settle(kept_from)
             self.load.resume()
             self._note(f"drained and right after {self._now() - at:.1f} s")
         except BaseException as error:
@@ -108,7 +109,7 @@ def campaign(folder: Path, members: int, seed: int) -> Iterator[Campaign]:
             login = {"ssl": _trusting(authority), "user": USER, "password": PASSWORD}
             load = FullLoad(_url(cluster), LEAD_MAX, PAUSE_SECONDS, login)
             with running_at(network, CLIENTS, load):
-                yield Campaign(Scene(cluster, network, disks, load.ledger, random.Random(seed)), load)
+                yield Campaign(Scene(cluster, network, disks, load, random.Random(seed)), load)
                 load.finish()
 
 

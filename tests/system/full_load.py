@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, ClassVar
 
-from tests.system.ledger import Reader, View, check_log
+from tests.system.ledger import Ledger, Reader, View, check_log
 from tests.system.load import QUEUE, TOPIC, VIEWS, Lane, Load, Works
 from tests.system.processes import PATIENCE
 
@@ -23,7 +23,9 @@ REQUESTS = "requests"
 DEAD = "_DMQ"
 DELAYS = (0.2, 1.0, 2.5)
 PRIORITIES = (4, 9, 0)
-RETAINED_BYTES = 8 * 1024 * 1024
+RETAINED_BYTES = 3 * 1024 * 1024
+PADDING = {"padding": "." * 4_000}
+"""Lets the retained topic fill files of its own soon."""
 REQUEST_SECONDS = 10.0
 REQUEST_PAUSE_SECONDS = 0.02
 
@@ -39,7 +41,9 @@ class FullLoad(Load):
     )
     batched: ClassVar[Sequence[Lane]] = (Lane(QUEUE, "queue"), Lane(TOPIC, "topic"), Lane(RETAINED, "topic"))
     single: ClassVar[Sequence[Lane]] = (
-        *batched,
+        Lane(QUEUE, "queue"),
+        Lane(TOPIC, "topic"),
+        Lane(RETAINED, "topic", [{"properties": PADDING}]),
         Lane(URGENT, "queue", [{"priority": priority} for priority in PRIORITIES]),
         Lane(LATER, "queue", [{"delay": delay} for delay in DELAYS]),
     )
@@ -87,7 +91,6 @@ class FullLoad(Load):
 
     def _replay(self) -> None:
         """Follows the retained topic from its beginning."""
-        ledger = self.ledger
         with self.connect() as connection, connection.session() as session:
             consumer = session.replay(session.topic(RETAINED), start=0, prefetch=256)
             self.connected.wait()
@@ -95,13 +98,7 @@ class FullLoad(Load):
                 message = consumer.receive(timeout=0.05)
                 if message is None:
                     continue
-                with ledger.changed:
-                    offset = message.offset
-                    if offset is None or offset in ledger.log or (ledger.log and offset <= max(ledger.log)):
-                        ledger.resurrected.append(f"offset {offset} at the replay")
-                    else:
-                        ledger.log[offset] = str(message.body)
-                    ledger.changed.notify_all()
+                self.ledger.note_replayed(message.offset, str(message.body))
 
     def _serve(self) -> None:
         with self.connect() as connection, connection.session() as session:
@@ -167,13 +164,16 @@ class FullLoad(Load):
         )
 
 
-def check_accounts(load: FullLoad, patience_s: float) -> None:
-    """When everything is drained the server has nothing left, too, and a range says what the replay said."""
+def check_accounts(load: FullLoad, patience_s: float) -> int:
+    """When everything is drained the server has nothing left, too, and a range says what the replay said.
+
+    Returns where the retained topic begins.
+    """
     with load.connect() as connection:
         wait_until_empty(connection, patience_s)
         with connection.session() as session:
             check_log(load.ledger, RETAINED)
-            check_range(connection, session, load.ledger.log)
+            return check_range(connection, session, load.ledger)
 
 
 def wait_until_empty(connection: tocsin.Connection, patience_s: float) -> None:
@@ -192,18 +192,18 @@ def messages_left(connection: tocsin.Connection) -> dict[str, int]:
     return {name: number for name, number in counts.items() if number}
 
 
-def check_range(connection: tocsin.Connection, session: tocsin.Session, log: Mapping[int, str]) -> None:
+def check_range(connection: tocsin.Connection, session: tocsin.Session, ledger: Ledger) -> int:
     """The same messages at the same offsets as the replay has seen, as far as they are still retained."""
     kept = connection.offsets(session.topic(RETAINED))
-    assert not log or kept.end == max(log) + 1, f"the log ends at {kept.end}, the replay saw {max(log)} last"
-    first = max(kept.first, min(log, default=0))
-    offset = first
-    for found in session.read_range(session.topic(RETAINED), first, kept.end, local=False):
+    assert kept.end == ledger.log_end, f"the log ends at {kept.end}, the replay is at {ledger.log_end}"
+    offset = kept.first
+    for found in session.read_range(session.topic(RETAINED), kept.first, kept.end, local=False):
         bodies = column_values(found.block, Column.BODY) or []
         for start, end in found.ranges:
             for index in range(start, end):
                 assert found.offset + index == offset, f"the range goes from {offset - 1} to {found.offset + index}"
-                body = bytes(bodies[index]).decode()
-                assert body == log[offset], f"offset {offset} is {body} in the range and {log[offset]} in the replay"
+                body, seen = bytes(bodies[index]).decode(), ledger.log[offset]
+                assert body == seen, f"offset {offset} is {body} in the range and {seen} in the replay"
                 offset += 1
     assert offset == kept.end, f"the range ends at {offset}, not at {kept.end}"
+    return int(kept.first)
