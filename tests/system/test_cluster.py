@@ -42,6 +42,7 @@ def test_either_client_manager_reaches_everything(tmp_path: Path) -> None:
         cluster.check_logs()
 
 
+@pytest.mark.long
 def test_a_primary_dies_under_load_and_nothing_is_lost(tmp_path: Path) -> None:
     with ClusterProcesses(tmp_path / "cluster", "--groups", "1") as cluster:
         load = Load(cluster.url)
@@ -64,6 +65,7 @@ def test_a_primary_dies_under_load_and_nothing_is_lost(tmp_path: Path) -> None:
         cluster.check_logs()
 
 
+@pytest.mark.long
 def test_a_client_manager_dies_and_its_clients_go_on_at_another(tmp_path: Path) -> None:
     with ClusterProcesses(tmp_path / "cluster", "--groups", "1") as cluster:
         load = Load(cluster.url)
@@ -198,6 +200,7 @@ def test_a_lost_disk_is_filled_by_the_others(tmp_path: Path) -> None:
         cluster.check_logs()
 
 
+@pytest.mark.long
 def test_a_frozen_primary_wakes_up_in_another_world(tmp_path: Path) -> None:
     with ClusterProcesses(tmp_path / "cluster", "--groups", "1") as cluster:
         load = Load(cluster.url)
@@ -216,6 +219,7 @@ def test_a_frozen_primary_wakes_up_in_another_world(tmp_path: Path) -> None:
         cluster.check_logs()
 
 
+@pytest.mark.long
 def test_a_power_failure_of_everything_loses_nothing(tmp_path: Path) -> None:
     with ClusterProcesses(tmp_path / "cluster") as cluster:
         names = [f"queue-{number}" for number in range(4)]

@@ -43,6 +43,7 @@ def goes_on_without(cluster: OwnCluster, name: str, version: int) -> bool:
     return report is not None and report.version > version and cluster.config.node(name).number not in report.in_sync
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_nothing_confirmed_is_lost_when_nodes_are_killed(tmp_path: Path) -> None:
     chance = random.Random(SEED)

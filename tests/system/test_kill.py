@@ -9,7 +9,7 @@ from tests.system.ledger import Ledger, check
 from tests.system.load import Load
 from tests.system.processes import ServerProcess
 
-KILLS = 20
+KILLS = 10
 SEED = 20_177
 SETTINGS = {"segment_bytes": 1024 * 1024, "max_message_bytes": 128 * 1024}
 
