@@ -34,8 +34,6 @@ ANSWER_SECONDS = 3.0
 MOMENTS = (0.05, 0.3, 1.0, 2.5)
 """Shorter and longer than a lease and a fail-over of the fast profile."""
 BEYOND_GRACE_SECONDS = SESSION_GRACE_SECONDS + 1.0
-DAMAGED = ("damaged", "fails its check")
-"""What a node says that refuses to start with files that were tampered with."""
 
 
 T = TypeVar("T")
@@ -48,8 +46,8 @@ class Scene:
     disks: Disks
     load: Load
     chance: random.Random
-    may_end: set[str] = field(default_factory=set)
-    """Nodes that end by themselves in this fault, and rightly so."""
+    may_end: dict[str, Callable[[str], None]] = field(default_factory=dict)
+    """Nodes that end by themselves in this fault, and rightly so; and what is done before they are started again."""
 
     @property
     def ledger(self) -> Ledger:
@@ -121,12 +119,9 @@ class Scene:
         self.may_end.clear()
 
     def _pick_up(self, name: str) -> None:
-        said = self.cluster.last_words(name)
-        assert name in self.may_end, f"{name} ended by itself.{said}"
+        assert name in self.may_end, f"{name} ended by itself.{self.cluster.last_words(name)}"
         self.cluster.kill(name)
-        if any(word in said for word in DAMAGED):
-            # So the guide says: a node that finds its files damaged starts with an empty disk, and is filled.
-            self.disks.lose(name)
+        self.may_end[name](name)
 
 
 Fault = Callable[[Scene], str]
@@ -310,7 +305,7 @@ def fail_sync(scene: Scene) -> str:
     name = scene.chance.choice(scene.members)
     inject = ["-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:error=EIO:when=1"]
     command = ["strace", "-f", "-qq", "-o", "/dev/null", *inject, "-p", str(scene.cluster.pid(name))]
-    scene.may_end.add(name)
+    scene.may_end[name] = lambda name: None
     with scene.struck():
         tracer = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         try:
@@ -334,7 +329,8 @@ def _flip(scene: Scene, name: str, *patterns: str) -> str:
     scene.kill(name)
     path = scene.chance.choice(scene.disks.files(name, *patterns))
     what = scene.disks.flip(path, scene.chance)
-    scene.may_end.add(name)
+    # So the guide says: a node that finds its files damaged starts with an empty disk, and is filled.
+    scene.may_end[name] = scene.disks.lose
     scene.start(name)
     wait_until(lambda: scene.cluster.has_ended(name) or scene.cluster.is_well(), f"{name} has found out", 2 * PATIENCE)
     return f"{what} of {name}"
