@@ -33,6 +33,7 @@ SETTINGS = {"segment_bytes": 640 * 1024, "max_message_bytes": 32 * 1024, "cache_
 LEAD_MAX = 2_000
 PAUSE_SECONDS = 0.05
 DRAIN_SECONDS_MAX = 60.0
+FAULTS_PER_ROUND = 2
 
 
 @dataclass
@@ -42,6 +43,8 @@ class Campaign:
     began: float = field(default_factory=time.monotonic)
     struck: Counter[str] = field(default_factory=Counter)
     diary: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    """At most one: the first ends the campaign."""
 
     @property
     def ledger(self) -> Ledger:
@@ -60,8 +63,9 @@ class Campaign:
             self.ledger.settle(kept_from)
             self.load.resume()
             self._note(f"drained and right after {self._now() - at:.1f} s")
-        except BaseException as error:
-            raise AssertionError(f"{error}\n{self}") from error
+        except Exception as error:
+            self.violations.append(str(error))
+            raise AssertionError(f"{self}") from error
 
     def _strike(self, kind: str) -> None:
         chance = self.scene.chance
@@ -82,14 +86,18 @@ class Campaign:
     def _note(self, what: str) -> None:
         self.diary.append(f"{self._now():7.1f} s  {what}")
 
-    def __str__(self) -> str:
-        ledger = self.ledger
+    def summary(self) -> str:
+        ledger, took = self.ledger, self._now()
         faults = ", ".join(f"{kind} {times}" for kind, times in sorted(self.struck.items()))
-        summary = (
-            f"{self.struck.total()} faults in {self._now():.0f} s: {faults}",
-            f"{ledger.confirmations} confirmed sends, {ledger.deliveries} deliveries, requests {dict(ledger.answers)}",
+        answers = ", ".join(f"{what} {times}" for what, times in sorted(ledger.answers.items()))
+        return (
+            f"{self.struck.total()} faults in {took:.0f} s: {faults}\n"
+            f"{ledger.confirmations:,} confirmed sends, {ledger.deliveries:,} deliveries; requests: {answers}\n"
+            f"{len(self.violations)} violations"
         )
-        return "\n".join((*self.diary, *summary))
+
+    def __str__(self) -> str:
+        return "\n".join((*self.diary, *self.violations, self.summary()))
 
 
 @contextmanager
@@ -132,10 +140,13 @@ def decks(chance: random.Random, size: int) -> Iterator[list[str]]:
         yield from (deck[first : first + size] for first in range(0, len(deck), size))
 
 
-def run(folder: Path, members: int, seed: int, size: int, over: Callable[[Campaign], bool]) -> Campaign:
+def run(folder: Path, members: int, seed: int, over: Callable[[Campaign], bool], tell: Callable[[str], None]) -> None:
+    """Round after round until it is over; `tell` hears the summary, also of a campaign that failed."""
     with campaign(folder, members, seed) as running:
-        for kinds in decks(running.scene.chance, size):
-            if over(running):
-                break
-            running.round(kinds)
-    return running
+        try:
+            for kinds in decks(running.scene.chance, FAULTS_PER_ROUND):
+                if over(running):
+                    break
+                running.round(kinds)
+        finally:
+            tell(running.summary())
