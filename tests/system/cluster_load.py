@@ -160,6 +160,9 @@ def running_at(network: Namespaces, machine: str, load: Load) -> Iterator[None]:
         assert begun.wait(2 * PATIENCE)
         if not failed:
             yield
+    except BaseException:
+        load.abandon()
+        raise
     finally:
         over.set()
         thread.join(4 * PATIENCE)

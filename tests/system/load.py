@@ -59,6 +59,7 @@ class Load:
     no_more: threading.Event = field(default_factory=threading.Event)
     drained: threading.Event = field(default_factory=threading.Event)
     resting: threading.Event = field(default_factory=threading.Event)
+    connections: list[tocsin.Connection] = field(default_factory=list)
     idle: int = 0
     """Producers that rest."""
 
@@ -74,7 +75,16 @@ class Load:
         self.connected = threading.Barrier(len(self.works()) + 1, timeout=PATIENCE)
 
     def connect(self, **options: Any) -> tocsin.Connection:
-        return tocsin.connect(self.url, **self.options, **options)
+        connection = tocsin.connect(self.url, **self.options, **options)
+        self.connections.append(connection)
+        return connection
+
+    def abandon(self) -> None:
+        """Ends all without waiting for a cluster that may not answer any more."""
+        self.no_more.set()
+        self.drained.set()
+        for connection in self.connections:
+            connection.abandon()
 
     def prepare(self) -> None:
         """Subscriptions exist before the first message, so that they are owed them all."""
