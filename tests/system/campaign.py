@@ -33,7 +33,7 @@ SETTINGS = {"segment_bytes": 640 * 1024, "max_message_bytes": 32 * 1024, "cache_
 LEAD_MAX = 2_000
 PAUSE_SECONDS = 0.05
 DRAIN_SECONDS_MAX = 60.0
-FAULTS_PER_ROUND = 2
+FAULTS_PER_ROUND = 3
 
 
 @dataclass
