@@ -11,8 +11,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -87,21 +86,14 @@ class Scene:
         return self.inside(ask)
 
     def kill(self, *names: str) -> None:
-        with self.ledger.fault():
-            for name in names:
-                self.cluster.kill(name)
+        for name in names:
+            self.cluster.kill(name)
 
     def start(self, *names: str) -> None:
         self.cluster.start(*names)
 
     def pass_time(self, *moments: float) -> None:
         time.sleep(self.chance.choice(moments or MOMENTS))
-
-    @contextmanager
-    def struck(self) -> Iterator[None]:
-        """Around a fault that lasts for a moment."""
-        with self.ledger.fault():
-            yield
 
     def until_well(self, what: str) -> None:
         until(self.cluster, self.ledger, self.cluster.is_well, f"is well again after {what}")
@@ -201,12 +193,11 @@ def pause_all(scene: Scene) -> str:
 
 def _pause(scene: Scene, count: int, *moments: float) -> str:
     names = scene.chance.sample(scene.names, count)
-    with scene.struck():
-        for name in names:
-            scene.cluster.signal(name, signal.SIGSTOP)
-        scene.pass_time(*moments)
-        for name in names:
-            scene.cluster.signal(name, signal.SIGCONT)
+    for name in names:
+        scene.cluster.signal(name, signal.SIGSTOP)
+    scene.pass_time(*moments)
+    for name in names:
+        scene.cluster.signal(name, signal.SIGCONT)
     return ", ".join(names)
 
 
@@ -254,12 +245,11 @@ def cut_ring(scene: Scene) -> str:
 def cut_flapping(scene: Scene) -> str:
     """A wire that comes and goes at about the time of a lease."""
     one = scene.chance.choice(scene.members)
-    with scene.struck():
-        for _ in range(4):
-            scene.network.cut(_between([one], _rest(scene.names, [one])))
-            scene.pass_time(0.1, 0.3)
-            scene.network.heal()
-            scene.pass_time(0.1, 0.3)
+    for _ in range(4):
+        scene.network.cut(_between([one], _rest(scene.names, [one])))
+        scene.pass_time(0.1, 0.3)
+        scene.network.heal()
+        scene.pass_time(0.1, 0.3)
     return one
 
 
@@ -272,10 +262,9 @@ def _between(left: Sequence[str], right: Sequence[str]) -> list[tuple[str, str]]
 
 
 def _cut(scene: Scene, pairs: Sequence[tuple[str, str]], what: str) -> str:
-    with scene.struck():
-        scene.network.cut(pairs)
-        scene.pass_time()
-        scene.network.heal()
+    scene.network.cut(pairs)
+    scene.pass_time()
+    scene.network.heal()
     return what
 
 
@@ -306,13 +295,12 @@ def fail_sync(scene: Scene) -> str:
     inject = ["-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:error=EIO:when=1"]
     command = ["strace", "-f", "-qq", "-o", "/dev/null", *inject, "-p", str(scene.cluster.pid(name))]
     scene.may_end[name] = lambda name: None
-    with scene.struck():
-        tracer = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        try:
-            wait_until(lambda: scene.cluster.has_ended(name), f"{name} ends after an error of its disk", 2 * PATIENCE)
-        finally:
-            tracer.terminate()
-            tracer.wait(PATIENCE)
+    tracer = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: scene.cluster.has_ended(name), f"{name} ends after an error of its disk", 2 * PATIENCE)
+    finally:
+        tracer.terminate()
+        tracer.wait(PATIENCE)
     return name
 
 

@@ -81,13 +81,13 @@ class FullLoad(Load):
     def _share(self, name: str) -> None:
         with self.connect() as connection, connection.session(ack="client") as session:
             consumer = session.shared_durable_consumer(session.topic(TOPIC), "team", prefetch=64)
-            self.read(Reader(self.ledger, "shared", name, alone=False), session, consumer)
+            self.read(Reader(self.ledger, "shared", name), session, consumer)
 
     def _take_urgent(self) -> None:
-        self.take_queue(URGENT, "urgent", "urgent", alone=True, prefetch=16)
+        self.take_queue(URGENT, "urgent", "urgent", 16)
 
     def _take_later(self) -> None:
-        self.take_queue(LATER, "later", "later", alone=True, prefetch=64)
+        self.take_queue(LATER, "later", "later", 64)
 
     def _replay(self) -> None:
         """Follows the retained topic from its beginning."""

@@ -9,18 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tests.system.processes import PATIENCE
 
 import tocsin
-from tocsin.model.limits import SESSION_GRACE_SECONDS
-
-CERTAIN_SECONDS = SESSION_GRACE_SECONDS - 2.0
-"""Who has heard from the server so recently has not been given up: answers are less than two seconds old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +46,7 @@ class Ledger:
     refused: set[str] = field(default_factory=set)
     """Messages whose producer was told that they are not stored."""
     acknowledged: set[tuple[str, str]] = field(default_factory=set)
-    """(view, message): acknowledged by a consumer, perhaps too late: another one may have got it meanwhile."""
+    """(view, message): acknowledged by a consumer, perhaps in vain: another one may have got it meanwhile."""
     finished: set[tuple[str, str]] = field(default_factory=set)
     """(view, message) whose acknowledgement is stored for sure."""
     resurrected: list[str] = field(default_factory=list)
@@ -60,8 +55,6 @@ class Ledger:
     """Delayed messages that came before they were due, and when."""
     due: dict[str, float] = field(default_factory=dict)
     """Delayed messages with the time on the monotonic clock before which none may come."""
-    life: int = 0
-    """Counts the times before, during and after each fault."""
     seen: dict[str, list[Seen]] = field(default_factory=lambda: defaultdict(list))
     """Per consumer, in the order of delivery."""
     log: dict[int, str] = field(default_factory=dict)
@@ -107,21 +100,6 @@ class Ledger:
     def is_drained(self, view: View) -> bool:
         return all((view.name, body) in self.acknowledged for body in self.confirmed[view.destination])
 
-    @contextmanager
-    def fault(self) -> Iterator[None]:
-        """Around what kills, stops, freezes or cuts off, so that nobody takes an old certainty for a new one.
-
-        What was certain until the last moment before the fault is not certain after it: a message that was seen then
-        and is acknowledged after a long outage may be another consumer's by now.
-        """
-        self._begin_life()
-        yield
-        self._begin_life()
-
-    def _begin_life(self) -> None:
-        with self.changed:
-            self.life += 1
-
     def wait_for(self, condition: Callable[[], bool], what: str, patience_s: float = PATIENCE) -> None:
         """Returns when the condition holds; an application that failed ends the wait."""
         with self.changed:
@@ -165,20 +143,11 @@ class Ledger:
 
 
 class Reader:
-    """One consumer's pages of the ledger: what it saw and what of that is acknowledged for sure.
+    """One consumer's pages of the ledger: what it saw, and what of that is acknowledged."""
 
-    With several consumers on a queue, one that comes back late may find that another has got its messages; what it
-    says about them then has no effect. So a consumer is `current` once it has seen and acknowledged a group within one
-    life of the ledger. What it sees and acknowledges from then on in the same life is certain. Alone on a
-    subscription it is certain at once, unless it was away for so long that its session was given up: then what it held
-    comes again.
-    """
-
-    def __init__(self, ledger: Ledger, view: str, name: str, *, alone: bool) -> None:
-        self._ledger, self._view, self._name, self._alone = ledger, view, name, alone
-        self._group: list[tuple[str, int]] = []
-        self._current_in = -1
-        self._heard = time.monotonic()
+    def __init__(self, ledger: Ledger, view: str, name: str) -> None:
+        self._ledger, self._view, self._name = ledger, view, name
+        self._group: list[str] = []
 
     @property
     def waiting(self) -> int:
@@ -189,35 +158,26 @@ class Reader:
         body, ledger, now = str(message.body), self._ledger, time.monotonic()
         lane, number = lane_of(body)
         with ledger.changed:
-            is_current = self._alone or self._current_in == ledger.life
-            if ((self._view, body) in ledger.finished and is_current) or number <= ledger.settled.get(lane, -1):
+            if (self._view, body) in ledger.finished or number <= ledger.settled.get(lane, -1):
                 ledger.resurrected.append(f"{body} at {self._name}")
             if now < ledger.due.get(body, now):
                 ledger.early.append(f"{body} by {ledger.due[body] - now:.3f} s")
             ledger.seen[self._name].append(Seen(body, message.redelivered, message.delivery_count))
             if not given_back:
-                self._group.append((body, ledger.life))
+                self._group.append(body)
 
-    def acknowledged(self) -> None:
-        """Everything seen so far has been acknowledged and the client says that this is durable."""
-        ledger, now = self._ledger, time.monotonic()
+    def acknowledged(self, *, wholly: bool) -> None:
+        """The client says that everything seen so far is acknowledged for good; or that a part of it is not, since
+        others get that.
+        """
+        ledger = self._ledger
         with ledger.changed:
-            group, self._group = self._group, []
-            bodies = {(self._view, body) for body, _ in group}
+            bodies = {(self._view, body) for body in self._group}
             ledger.acknowledged |= bodies
-            in_this_life = bool(group) and all(life == ledger.life for _, life in group)
-            was_away = now - self._heard > CERTAIN_SECONDS
-            if (self._alone and not was_away) or (in_this_life and self._current_in == ledger.life):
+            if wholly:
                 ledger.finished |= bodies
-            elif in_this_life:
-                self._current_in = ledger.life
-            if group:
-                self._heard = now
+            self._group.clear()
             ledger.changed.notify_all()
-
-    def given_up(self) -> None:
-        """The client says that the acknowledgement has no effect: what was seen comes again, here or elsewhere."""
-        self._group = []
 
 
 def lane_of(body: str) -> tuple[str, int]:

@@ -210,12 +210,12 @@ class Load:
 
     def _take_groups(self) -> None:
         """Acknowledges what it has so far, now and then, and waits until that is durable."""
-        self.take_queue(QUEUE, "queue", "groups", alone=False, prefetch=128)
+        self.take_queue(QUEUE, "queue", "groups", 128)
 
-    def take_queue(self, queue: str, view: str, name: str, *, alone: bool, prefetch: int) -> None:
+    def take_queue(self, queue: str, view: str, name: str, prefetch: int) -> None:
         with self.connect() as connection, connection.session(ack="client") as session:
             consumer = session.consumer(session.queue(queue), prefetch=prefetch)
-            self.read(Reader(self.ledger, view, name, alone=alone), session, consumer)
+            self.read(Reader(self.ledger, view, name), session, consumer)
 
     def _subscribe(self) -> None:
         with (
@@ -223,7 +223,7 @@ class Load:
             connection.session(ack="client") as session,
             session.durable_consumer(session.topic(TOPIC), "all", prefetch=256) as consumer,
         ):
-            self.read(Reader(self.ledger, "durable", "durable", alone=True), session, consumer)
+            self.read(Reader(self.ledger, "durable", "durable"), session, consumer)
 
     def read(self, reader: Reader, session: tocsin.Session, consumer: tocsin.Consumer) -> None:
         self.connected.wait()
@@ -238,7 +238,7 @@ class Load:
         """Gives some messages back once; acknowledges the others each for itself."""
         with self.connect() as connection, connection.session(ack="client") as session:
             consumer = session.consumer(session.queue(QUEUE), prefetch=64)
-            reader = Reader(self.ledger, "queue", "one by one", alone=False)
+            reader = Reader(self.ledger, "queue", "one by one")
             given_back: set[str] = set()
             self.connected.wait()
             for turn in count():
@@ -260,10 +260,10 @@ class Load:
 def acknowledge(session: tocsin.Session, reader: Reader) -> None:
     try:
         session.acknowledge()
-    except errors.TocsinError:
-        reader.given_up()
+    except errors.NotAcknowledged:
+        reader.acknowledged(wholly=False)
     else:
-        reader.acknowledged()
+        reader.acknowledged(wholly=True)
 
 
 def producer_of(session: tocsin.Session, lane: Lane) -> tocsin.Producer:

@@ -28,8 +28,7 @@ def victim(cluster: OwnCluster, turn: int) -> str:
 def kill_and_restart(cluster: OwnCluster, ledger: Ledger, name: str, *, at_once: bool) -> None:
     """At once, or when the others have noticed and go on without it."""
     before = cluster.leading_report()
-    with ledger.fault():
-        cluster.kill(name)
+    cluster.kill(name)
     if not at_once and name in cluster.members:
         until(cluster, ledger, lambda: goes_on_without(cluster, name, before.version), f"goes on without {name}")
         wait_for_load(ledger, confirmed=200)

@@ -26,8 +26,7 @@ def kill_and_restart(server: ServerProcess, load: Load, ledger: Ledger, kills: i
             ),
             f"there is load before kill {number}",
         )
-        with ledger.fault():
-            server.kill()
+        server.kill()
         server.start()
     load.finish()
 

@@ -98,7 +98,7 @@ def lose_one_of_the_delayed(ledger: Ledger) -> None:
 
 def deliver_too_early(ledger: Ledger) -> None:
     ledger.due["single-later.0-000021"] = time.monotonic() + 1.0
-    Reader(ledger, "later", "later", alone=True).see(message("single-later.0-000021"))
+    Reader(ledger, "later", "later").see(message("single-later.0-000021"))
 
 
 def deliver_what_was_refused(ledger: Ledger) -> None:
@@ -107,7 +107,7 @@ def deliver_what_was_refused(ledger: Ledger) -> None:
 
 def deliver_after_the_account(ledger: Ledger) -> None:
     ledger.settle()
-    Reader(ledger, "queue", "groups", alone=False).see(message(f"single-{QUEUE}-000007", redelivered=True))
+    Reader(ledger, "queue", "groups").see(message(f"single-{QUEUE}-000007", redelivered=True))
 
 
 def answer_another_request(ledger: Ledger) -> None:
