@@ -96,7 +96,20 @@ class Scene:
         time.sleep(self.chance.choice(moments or MOMENTS))
 
     def until_well(self, what: str) -> None:
-        until(self.cluster, self.ledger, self.cluster.is_well, f"is well again after {what}")
+        """By what every node says from now on: a moment ago it may not have known yet what had struck it."""
+        began = time.time()
+
+        def is_well() -> bool:
+            said = [self.cluster.status(name) for name in self.names]
+            return all(each is not None and each.time > began for each in said) and self.cluster.is_well()
+
+        until(self.cluster, self.ledger, is_well, f"is well again after {what}")
+
+    def lose_disk(self, name: str) -> None:
+        """Of a node that the others can do without: they serve when it is gone, so they have all that was confirmed."""
+        self.kill(name)
+        wait_until(self.serves, f"the others serve without {name}", 2 * PATIENCE)
+        self.disks.lose(name)
 
     def mend(self) -> None:
         """Everything runs, hears everybody, and has room."""
@@ -157,8 +170,7 @@ def die_in_turn(scene: Scene) -> str:
 def kill_during_catch_up(scene: Scene) -> str:
     """A member that is being filled dies, or the one that fills it."""
     name = scene.chance.choice(scene.members)
-    scene.kill(name)
-    scene.disks.lose(name)
+    scene.lose_disk(name)
     wait_for_load(scene.ledger, confirmed=100)
     scene.start(name)
     number = scene.cluster.config.node(name).number
@@ -334,8 +346,7 @@ def flip_retained(scene: Scene) -> str:
 
 def lose_disk(scene: Scene) -> str:
     name = scene.chance.choice([*scene.members, *filter(None, [scene.witness])])
-    scene.kill(name)
-    scene.disks.lose(name)
+    scene.lose_disk(name)
     scene.pass_time(0.05, 1.0)
     scene.start(name)
     return name

@@ -173,12 +173,14 @@ class OwnCluster:
         return report
 
     def is_well(self) -> bool:
-        """Everybody runs and agrees who leads, and all members are in sync."""
+        """Everybody runs and agrees who leads; members are in sync, votes are there, and sends are confirmed."""
         primary = self.primary()
         reports = [self.report(name) for name in self.names]
         if primary is None or None in reports:
             return False
         latest = self.leading_report()
+        if latest.stalled or latest.voteless or latest.unheard:
+            return False
         return set(latest.in_sync) == set(self.config.numbers(self.members)) and all(
             report is not None and (report.epoch, report.primary) == (latest.epoch, latest.primary)
             for report in reports
