@@ -108,6 +108,10 @@ class MemberNode(VoterNode):
         stall = max(0.0, self.stalled_until - world.time)
         return stall + self.disk_seconds * (0.5 + world.random.random())
 
+    def _vote_delay(self) -> float:
+        """A disk that stands still does so for votes, too."""
+        return super()._vote_delay() + max(0.0, self.stalled_until - self.world.time)
+
     def _flushed(self, log: MemoryLog, count: int) -> None:
         self._flushing = False
         log.flushed(min(count, log.pending()))

@@ -7,8 +7,10 @@ from random import Random
 from typing import NamedTuple
 
 from tocsin.replication.settings import EJECT_SECONDS
+from tocsin.testing.fault_script import Script
 from tocsin.testing.simulation.faults import Faults
 from tocsin.testing.simulation.log import MemoryLog
+from tocsin.testing.simulation.register_checks import as_violation
 from tocsin.testing.simulation.world import Shape, Stats, World
 
 SHAPES = (
@@ -36,22 +38,34 @@ def run_seed(
     rough: bool | None = None,
     eject_seconds: float = EJECT_SECONDS,
     hand_overs: bool = False,
+    clients: int = 2,
+    script: Script | None = None,
 ) -> Outcome:
     """Faults for a while, then none: everything must have held all the time, and work again. Raises
-    Violation. With `hand_overs` the primary is often asked to give its role away.
+    Violation. With `hand_overs` the primary is often asked to give its role away. With a `script` its faults strike,
+    and no others.
     """
     if publish_seconds is None:
         publish_seconds = (0.05, 0.3, 1.0)[seed % 3]
-    world = World(seed, shape, publish_seconds=publish_seconds, make_log=make_log, eject_seconds=eject_seconds)
+    world = World(
+        seed, shape, clients=clients, publish_seconds=publish_seconds, make_log=make_log, eject_seconds=eject_seconds
+    )
     if shape.members > 1:
         world.min_copies = world.random.choice((1, 1, 2))
-    faults = Faults(world, rough=seed % 4 == 3 if rough is None else rough)
+    rough = seed % 4 == 3 if rough is None else rough
+    strikes, calm = (None, frozenset()) if script is None else (script.strikes, script.calm)
+    faults = Faults(world, rough=rough, script=strikes, calm=calm)
     world.start()
     if hand_overs:
         _ask_for_hand_overs(world, Random(f"hand over {seed}"), fault_seconds)
-    world.run_until(fault_seconds)
-    faults.stop()
-    world.check_recovered(HEAL_SECONDS)
+    try:
+        world.run_until(fault_seconds)
+        faults.stop()
+        world.check_recovered(HEAL_SECONDS)
+    except Exception as error:
+        violation = as_violation(error)
+        violation.script = Script(seed, str(shape), faults.struck, min(world.time, fault_seconds), calm)
+        raise violation from error
     return Outcome(shape, world.trace, world.time, len(world.checkers.history), world.stats)
 
 

@@ -52,6 +52,10 @@ class Stats:
     faults: int = 0
 
 
+def _unused() -> None:
+    """Nobody wants to know."""
+
+
 class World:
     def __init__(
         self,
@@ -64,7 +68,8 @@ class World:
         eject_seconds: float = EJECT_SECONDS,
     ) -> None:
         """`make_log` gives an empty log for a new store."""
-        self.random = Random(f"{seed} {shape}")
+        self.seed = f"{seed} {shape}"
+        self.random = Random(self.seed)
         self.make_log = make_log
         self.time = 0.0
         self.trace = 0
@@ -78,8 +83,12 @@ class World:
         self.network = Network(self.random, self._arrive)
         self.checkers = Checkers(self)
         self.primaries: set[MemberNode] = set()
+        self.proposer: MemberNode | None = None
+        """Who began the last round at the register."""
+        self.moment: Callable[[], None] = _unused
         self._queue: list[tuple[float, int, SimulatedNode | None, int, Callable[..., None], tuple[object, ...]]] = []
         self._number = self._stores = self._sends = 0
+        self._half: tuple[object, object] | None = None
         self.members = [MemberNode(self, node, self.new_store()) for node in members]
         self.witnesses = [VoterNode(self, node, self.new_store()) for node in witnesses]
         self.clients = [ClientNode(self, _CLIENTS_FROM + number, publish_seconds) for number in range(clients)]
@@ -140,10 +149,21 @@ class World:
         self.time = end
         return done is not None and done()
 
+    def round_begins(self, node: int, half: tuple[object, object]) -> None:
+        """A member has begun a round at the register, or its second half: something is about to change."""
+        if half != self._half:
+            self._half = half
+            self.proposer = next(member for member in self.members if member.node == node)
+            self.moment()
+
     def _arrive(self, delay: float, sender: int, receiver: int, message: object) -> None:
         node = self.nodes[receiver]
         if node.up:
-            self.after(delay, node, node.receive, sender, message)
+            self.after(delay, node, self._receive, node, sender, message)
+
+    def _receive(self, node: SimulatedNode, sender: int, message: object) -> None:
+        if not self.network.is_cut(sender, node.node):
+            node.receive(sender, message)
 
     def through_codec(self, message: GroupMessage) -> GroupMessage:
         """Now and then a message goes the way of its bytes: whatever they lose, the checkers will notice."""
