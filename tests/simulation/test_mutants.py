@@ -20,6 +20,7 @@ from tocsin.replication.messages import Acked, Fetched, Order
 from tocsin.replication.roles import Role
 from tocsin.testing.simulation import state
 from tocsin.testing.simulation.checkers import Violation
+from tocsin.testing.simulation.faults import Mix
 from tocsin.testing.simulation.run import run_seed
 from tocsin.testing.simulation.voter_node import VoterNode
 from tocsin.testing.simulation.world import Shape
@@ -35,7 +36,7 @@ class Mutant:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-ROUGH = {"rough": True, "publish_seconds": 0.05}
+ROUGH = {"mix": Mix.ROUGH, "publish_seconds": 0.05}
 SEEDS = 150
 
 MUTANTS = [

@@ -12,11 +12,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from random import Random
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 Kind: TypeAlias = Callable[[Random], str]
 """Does the harm, with what it draws, and says what it did."""
+
+
+class Moment(Enum):
+    """When a group is weak."""
+
+    CHANGE = "a primary changes the configuration"
+    PROMOTION = "somebody wants to become primary"
 
 
 class Strike(NamedTuple):
@@ -82,14 +90,14 @@ class Striker:
         self.chosen: Sequence[str] = sorted(kinds)
         self.steered: Sequence[str] = ()
         self.pause = 1.0
-        self.steering = 0.0
+        self.steering = dict.fromkeys(Moment, 0.0)
         """How likely it is that a moment is used."""
         self.struck: list[Strike] = []
-        self._active = False
+        self.active = False
         self._numbers = 0
 
     def start(self) -> None:
-        self._active = True
+        self.active = True
         if self._script is None:
             self._next()
             return
@@ -97,11 +105,11 @@ class Striker:
             self._time.after(strike.at - self._time.time, None, self._strike, strike.kind, strike.number)
 
     def stop(self) -> None:
-        self._active = False
+        self.active = False
 
-    def moment(self) -> None:
-        if self._active and self._script is None and self.steered and self.random.random() < self.steering:
-            delay = self.random.choice((0.0, 0.003, 0.03, 0.3)) * self.random.random()
+    def moment(self, moment: Moment) -> None:
+        if self.active and self._script is None and self.random.random() < self.steering[moment]:
+            delay = self.random.choice((0.0, 0.0, 0.003, 0.05)) * self.random.random()
             self._time.after(delay, None, self._strike, self.random.choice(self.steered), self._number())
 
     def _number(self) -> int:
@@ -112,11 +120,11 @@ class Striker:
         self._time.after(2 * self.pause * self.random.random(), None, self._in_turn)
 
     def _in_turn(self) -> None:
-        if self._active:
+        if self.active:
             self._strike(self.random.choice(self.chosen), self._number())
             self._next()
 
     def _strike(self, kind: str, number: int) -> None:
-        if self._active:
+        if self.active:
             said = self._kinds[kind](Random(f"{self._seed} {number}"))
             self.struck.append(Strike(self._time.time, kind, number, said))

@@ -10,9 +10,10 @@ Where a round at the register begins, a group is about to change, and faults str
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from enum import Enum
 from random import Random
 
-from tocsin.testing.fault_script import Kind, Strike, Striker
+from tocsin.testing.fault_script import Kind, Moment, Strike, Striker
 from tocsin.testing.simulation.member_node import MemberNode
 from tocsin.testing.simulation.network import Link
 from tocsin.testing.simulation.voter_node import SimulatedNode, VoterNode
@@ -20,17 +21,23 @@ from tocsin.testing.simulation.world import World
 
 _DRIFT_MAX = 0.05
 _DISK_SECONDS = 0.001
-CALM = ("loss", "duplication", "spikes", "delay", "drift", "disks")
+CALM = ("loss", "duplication", "spikes", "delay", "drift", "disks", "votes")
 """Conditions that a script may leave out."""
+
+
+class Mix(Enum):
+    DRAWN = "what the seed draws"
+    ROUGH = "what is hardest on a group: no primary lives long"
+    STEERED = "few faults while a group stands still, many while it changes"
 
 
 class Faults:
     """Strikes again and again until `stop`, which puts everything in order."""
 
     def __init__(
-        self, world: World, *, rough: bool = False, script: Sequence[Strike] | None = None, calm: Collection[str] = ()
+        self, world: World, mix: Mix = Mix.DRAWN, *, script: Sequence[Strike] | None = None, calm: Collection[str] = ()
     ) -> None:
-        """`rough`: the mix that is hardest on a group, whatever the seed. `script`: these faults, and no others."""
+        """`script`: these faults, and no others."""
         self._world = world
         kinds = self._kinds()
         self.striker = striker = Striker(world.seed, world, kinds, script)
@@ -41,11 +48,17 @@ class Faults:
         self._conditions(random, calm)
         if len(world.voters) > 1:
             striker.steered = _STEERED
-            striker.steering = random.choice((0.0, 0.2, 0.6))
+            # There are ten promotions for each change, and most of them are in vain.
+            striker.steering[Moment.CHANGE] = random.choice((0.0, 0.5, 0.9))
+            striker.steering[Moment.PROMOTION] = random.choice((0.0, 0.05, 0.2))
             world.moment = striker.moment
-            if rough:
+            if mix is Mix.ROUGH:
                 striker.chosen = ["crash_primary", "isolate", "sever", "sever", "stall", "cut"]
                 striker.pause, world.network.loss, world.network.delay = 0.5, 0.2, 0.02
+            elif mix is Mix.STEERED:
+                striker.chosen = ["isolate", "sever", "cut", "flap", "crash"]
+                striker.pause, world.network.loss = 2.0, 0.0
+                striker.steering = {Moment.CHANGE: 0.9, Moment.PROMOTION: 0.1}
         striker.start()
 
     def _conditions(self, random: Random, calm: Collection[str]) -> None:
@@ -61,6 +74,10 @@ class Faults:
         for member in world.members:
             disk = random.choice((0.000_5, 0.002, 0.002, 0.02))
             member.disk_seconds = _DISK_SECONDS if "disks" in calm else disk
+        slowest = random.choice((0.01, 0.2, 0.8))
+        for voter in world.voters:
+            vote = random.choice((0.001, slowest))
+            voter.vote_seconds = 0.001 if "votes" in calm else vote
 
     def _kinds(self) -> dict[str, Kind]:
         return {
@@ -84,7 +101,7 @@ class Faults:
             if not node.up:
                 node.start()
         for voter in world.voters:
-            voter.votes_take = 0.0
+            voter.votes_take, voter.vote_seconds = 0.0, 0.001
         for member in world.members:
             member.stalled_until, member.disk_seconds = 0.0, _DISK_SECONDS
         for client in world.clients:
@@ -135,14 +152,20 @@ class Faults:
         return f"node {node.node}: {slow} s each, for {seconds:.3f} s"
 
     def _slow_votes(self, random: Random) -> str:
-        """A voter's file takes long to write. Often of the node that proposes: its disk is the busiest."""
-        world, proposer = self._world, self._world.proposer
-        voter: VoterNode = random.choice(world.voters)
-        if proposer is not None and random.random() < 0.5:
-            voter = proposer
-        voter.votes_take = random.choice((0.05, 0.3, 1.5))
-        seconds = self._later(random, setattr, voter, "votes_take", 0.0)
-        return f"node {voter.node}: up to {voter.votes_take} s each, for {seconds:.3f} s"
+        """The files of some voters take long to write. Often of the one that proposes: its disk is the busiest."""
+        many, take = random.choice((0.1, 0.5, 1.0)), random.choice((0.1, 1.0, 4.0))
+        voters: list[VoterNode] = [voter for voter in self._world.voters if random.random() < many]
+        if self._world.proposer is not None and random.random() < 0.5:
+            voters.append(self._world.proposer)
+        for voter in voters:
+            voter.votes_take = take
+        seconds = self._later(random, self._end_slow_votes, voters)
+        return f"nodes {[voter.node for voter in voters]}: up to {take} s each, for {seconds:.3f} s"
+
+    @staticmethod
+    def _end_slow_votes(voters: Sequence[VoterNode]) -> None:
+        for voter in voters:
+            voter.votes_take = 0.0
 
     def _lose_disk(self, random: Random) -> str:
         """Only of a member that others can replace, and one at a time."""
@@ -169,7 +192,8 @@ class Faults:
         leader = leaders[0]
         assert leader is not None
         others = {member.node for member in world.members if member is not node}
-        configs = [config, leader.config, *([leader.pending] if leader.pending else [])]
+        proposed = [each for each in world.checkers.register.proposed if each.version > config.version]
+        configs = [config, leader.config, *([leader.pending] if leader.pending else []), *proposed]
         return all(others & {replica.node for replica in each.in_sync} for each in configs)
 
     # ---- the network
@@ -211,15 +235,19 @@ class Faults:
 
     def _flap(self, random: Random) -> str:
         """Some links of one node, each on its own, are cut and whole and cut again."""
-        links = self._some_links(random)
+        links, scale = self._some_links(random), random.choice((0.3, 2.0, 5.0))
         for link in links:
             at = 0.0
             for _ in range(random.choice((1, 1, 3))):
-                length = random.choice((0.1, 1.0, 3.0)) * random.random()
-                self._world.after(at, None, self._world.network.cut_links, [link])
+                length = scale * random.random()
+                self._world.after(at, None, self._cut_link, link)
                 self._world.after(at + length, None, self._world.network.mend, [link])
-                at += length + random.choice((0.05, 1.0)) * random.random()
-        return _text(links)
+                at += length + 0.5 * random.random()
+        return f"{_text(links)}, up to {scale} s each"
+
+    def _cut_link(self, link: Link) -> None:
+        if self.striker.active:
+            self._world.network.cut_links([link])
 
     def _lag(self, random: Random) -> str:
         links = self._some_links(random)
@@ -233,7 +261,8 @@ class Faults:
         proposer = self._world.proposer
         node = proposer.node if proposer is not None else random.choice(voters)
         links = [link for other in voters if other != node for link in ((node, other), (other, node))]
-        return [link for link in links if random.random() < 0.4] or [random.choice(links)]
+        many = random.choice((0.2, 0.4, 0.8))
+        return [link for link in links if random.random() < many] or [random.choice(links)]
 
     def _mend(self, random: Random) -> str:
         """Not a fault, but the end of some: whoever was cut off is back in the middle of what was done about it."""
@@ -246,7 +275,10 @@ class Faults:
         return f"node {node} for {self._later(random, self._world.network.release, node):.3f} s"
 
 
-_STEERED = ("crash", "crash_primary", "freeze", "stall", "slow_votes", "slow_votes", "flap", "flap", "lag", "mend")
+_STEERED = (
+    "crash", "crash_primary", "freeze", "stall", "slow_votes", "slow_votes", "slow_votes", "flap", "flap", "flap",
+    "flap", "lag", "mend", "mend",
+)  # fmt: skip
 
 
 def _halves(nodes: list[int], random: Random) -> tuple[list[int], list[int]]:

@@ -15,6 +15,7 @@ class Violation(AssertionError):
         self.invariant = invariant
         self.script: Script | None = None
         """What the seed did until then."""
+        self.at = 0.0
 
 
 def as_violation(error: Exception) -> Violation:
@@ -30,6 +31,8 @@ class RegisterChecks:
     def __init__(self) -> None:
         self.config: GroupConfig | None = None
         """The newest configuration that was chosen."""
+        self.proposed: set[GroupConfig] = set()
+        """Every configuration that was ever put to the voters, as far as it was told."""
         self.in_sync_changes = 0
         self._config_ballot = Ballot(0, 0, 0)
         self._by_version: dict[int, GroupConfig] = {}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tocsin.replication.settings import EJECT_SECONDS
 from tocsin.testing.fault_script import Script
-from tocsin.testing.simulation.faults import Faults
+from tocsin.testing.simulation.faults import Faults, Mix
 from tocsin.testing.simulation.log import MemoryLog
 from tocsin.testing.simulation.register_checks import as_violation
 from tocsin.testing.simulation.world import Shape, Stats, World
@@ -35,8 +35,8 @@ def run_seed(
     fault_seconds: float = FAULT_SECONDS,
     publish_seconds: float | None = None,
     make_log: Callable[[int], MemoryLog] = MemoryLog,
-    rough: bool | None = None,
-    eject_seconds: float = EJECT_SECONDS,
+    mix: Mix | None = None,
+    eject_seconds: float | None = None,
     hand_overs: bool = False,
     clients: int = 2,
     script: Script | None = None,
@@ -47,14 +47,17 @@ def run_seed(
     """
     if publish_seconds is None:
         publish_seconds = (0.05, 0.3, 1.0)[seed % 3]
+    if eject_seconds is None:
+        eject_seconds = (0.5, EJECT_SECONDS)[seed // 4 % 2]
     world = World(
         seed, shape, clients=clients, publish_seconds=publish_seconds, make_log=make_log, eject_seconds=eject_seconds
     )
     if shape.members > 1:
         world.min_copies = world.random.choice((1, 1, 2))
-    rough = seed % 4 == 3 if rough is None else rough
+    if mix is None:
+        mix = (Mix.DRAWN, Mix.STEERED, Mix.DRAWN, Mix.ROUGH)[seed % 4]
     strikes, calm = (None, frozenset()) if script is None else (script.strikes, script.calm)
-    faults = Faults(world, rough=rough, script=strikes, calm=calm)
+    faults = Faults(world, mix, script=strikes, calm=calm)
     world.start()
     if hand_overs:
         _ask_for_hand_overs(world, Random(f"hand over {seed}"), fault_seconds)
@@ -64,9 +67,16 @@ def run_seed(
         world.check_recovered(HEAL_SECONDS)
     except Exception as error:
         violation = as_violation(error)
-        violation.script = Script(seed, str(shape), faults.struck, min(world.time, fault_seconds), calm)
+        violation.script, violation.at = Script(seed, str(shape), faults.struck, fault_seconds, calm), world.time
         raise violation from error
+    world.stats.faults = len(faults.struck)
     return Outcome(shape, world.trace, world.time, len(world.checkers.history), world.stats)
+
+
+def run_script(script: Script, **options: Any) -> Outcome:
+    """A script again; `options` of `run_seed` beside its own."""
+    shape = next(shape for shape in SHAPES if str(shape) == script.shape)
+    return run_seed(script.seed, shape, fault_seconds=script.seconds, script=script, **{**options, **script.options})
 
 
 def _ask_for_hand_overs(world: World, random: Random, end: float) -> None:

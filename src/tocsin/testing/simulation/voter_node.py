@@ -47,7 +47,7 @@ class SimulatedNode(ABC):
     def send(self, effect: Send[GroupMessage]) -> None:
         message = self.world.through_codec(effect.message)
         if isinstance(message, Prepare | Accept):
-            self.world.round_begins(self.node, (type(message), message.ballot))
+            self.world.round_begins(self.node, message)
         for receiver in effect.receivers:
             self.world.network.send(self.node, receiver, message)
 
@@ -57,6 +57,7 @@ class VoterNode(SimulatedNode):
         super().__init__(world, node)
         self._vote_file = encode_vote(Vote(store))
         self._unsaved: list[Vote] = []
+        self.vote_seconds = 0.001
         self.votes_take = 0.0
         """How long the file takes at most, beside the usual."""
 
@@ -100,7 +101,7 @@ class VoterNode(SimulatedNode):
 
     def _vote_delay(self) -> float:
         chance = self.world.random.random
-        return 0.001 * (0.5 + chance()) + (self.votes_take * chance() if self.votes_take else 0.0)
+        return self.vote_seconds * (0.5 + chance()) + (self.votes_take * chance() if self.votes_take else 0.0)
 
     def _saved(self, effect: SaveVote) -> None:
         # Saves may end in any order; an earlier one is of no interest any more.

@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 from tocsin.cluster.group_config import Replica, first_config
 from tocsin.cluster.register import initialise
+from tocsin.cluster.register_messages import Accept, Prepare
 from tocsin.replication.codec import decode, encode
 from tocsin.replication.messages import GroupMessage
 from tocsin.replication.settings import EJECT_SECONDS, GroupSettings
+from tocsin.testing.fault_script import Moment
 from tocsin.testing.simulation.checkers import Checkers, Violation
 from tocsin.testing.simulation.client_node import ClientNode
 from tocsin.testing.simulation.clock import DriftingClock
@@ -52,7 +54,7 @@ class Stats:
     faults: int = 0
 
 
-def _unused() -> None:
+def _unused(moment: Moment) -> None:
     """Nobody wants to know."""
 
 
@@ -85,7 +87,7 @@ class World:
         self.primaries: set[MemberNode] = set()
         self.proposer: MemberNode | None = None
         """Who began the last round at the register."""
-        self.moment: Callable[[], None] = _unused
+        self.moment: Callable[[Moment], None] = _unused
         self._queue: list[tuple[float, int, SimulatedNode | None, int, Callable[..., None], tuple[object, ...]]] = []
         self._number = self._stores = self._sends = 0
         self._half: tuple[object, object] | None = None
@@ -149,12 +151,15 @@ class World:
         self.time = end
         return done is not None and done()
 
-    def round_begins(self, node: int, half: tuple[object, object]) -> None:
+    def round_begins(self, node: int, message: Prepare | Accept) -> None:
         """A member has begun a round at the register, or its second half: something is about to change."""
+        half = (type(message), message.ballot)
         if half != self._half:
             self._half = half
+            if isinstance(message, Accept):
+                self.checkers.register.proposed.add(message.config)
             self.proposer = next(member for member in self.members if member.node == node)
-            self.moment()
+            self.moment(Moment.CHANGE if self.proposer in self.primaries else Moment.PROMOTION)
 
     def _arrive(self, delay: float, sender: int, receiver: int, message: object) -> None:
         node = self.nodes[receiver]
