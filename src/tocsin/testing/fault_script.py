@@ -1,4 +1,4 @@
-"""Faults as a script: which one strikes when. A seed writes its script as it goes; a script can be read, cut and repeated.
+"""Faults as a script: which one strikes when. A seed writes its script as it goes; it can be read, cut and repeated.
 
     {"seed": 7, "shape": "3+2", "options": {"clients": 1}, "calm": ["loss"], "seconds": 21.5,
      "strikes": [[3.127, "slow_votes", 4, "node 1 for 0.8 s"], ...]}
@@ -58,9 +58,7 @@ class Script:
     def from_json(cls, text: str) -> Script:
         found = json.loads(text)
         strikes = tuple(Strike(*strike) for strike in found["strikes"])
-        return cls(
-            found["seed"], found["shape"], strikes, found["seconds"], frozenset(found["calm"]), found["options"]
-        )
+        return cls(found["seed"], found["shape"], strikes, found["seconds"], frozenset(found["calm"]), found["options"])
 
     def without_strikes(self, numbers: Sequence[int]) -> Script:
         """Places in `strikes` that are left out."""
@@ -109,7 +107,7 @@ class Striker:
 
     def moment(self, moment: Moment) -> None:
         if self.active and self._script is None and self.random.random() < self.steering[moment]:
-            delay = self.random.choice((0.0, 0.0, 0.003, 0.05)) * self.random.random()
+            delay = self.random.choice((0.0, 0.0, 0.0, 0.02)) * self.random.random()
             self._time.after(delay, None, self._strike, self.random.choice(self.steered), self._number())
 
     def _number(self) -> int:

@@ -22,6 +22,7 @@ from tocsin.replication.log import Entry
 from tocsin.replication.roles import Role
 from tocsin.testing.simulation.register_checks import RegisterChecks, Violation
 from tocsin.testing.simulation.state import name_of
+from tocsin.testing.simulation.traffic import Confirm
 
 __all__ = ["Checkers", "Violation"]
 
@@ -142,6 +143,12 @@ class Checkers:
         # A disk that was just lost cannot be known to the one who confirms.
         if found < copies - len(self.lost_in_sync()):
             raise Violation("I6", f"record {lsn} is confirmed with {copies} copies, but {found} disks have it")
+
+    def told(self, message: Confirm) -> None:
+        """A client manager knows that this is stored, whatever became of the one who said so."""
+        entry = self.history[message.lsn - 1]
+        if (entry.producer, entry.sequence) != (message.producer, message.sequence):
+            raise Violation("I1", f"a client manager was told {message}, and record {message.lsn} is {entry}")
 
     def _copies(self, lsn: int) -> int:
         return sum(self._has(node, lsn) for node in self._world.members)

@@ -84,7 +84,7 @@ class Faults:
             "crash": self._crash, "crash_primary": self._crash_primary, "crash_all": self._crash_all,
             "freeze": self._freeze, "part": self._part, "cut": self._cut, "isolate": self._isolate,
             "sever": self._sever, "bridge": self._bridge, "clog": self._clog, "stall": self._stall,
-            "slow_disk": self._slow_disk, "slow_votes": self._slow_votes, "flap": self._flap, "lag": self._lag,
+            "slow_disk": self._slow_disk, "slow_votes": self._slow_votes, "flap": self._flap, "mute": self._mute, "ail": self._ail, "lag": self._lag,
             "lose_disk": self._lose_disk, "mend": self._mend,
         }  # fmt: skip
 
@@ -245,6 +245,23 @@ class Faults:
                 at += length + 0.5 * random.random()
         return f"{_text(links)}, up to {scale} s each"
 
+    def _mute(self, random: Random) -> str:
+        """A node hears the others, and hardly anybody hears it; for about as long as one waits for an answer."""
+        node = self._proposing(random)
+        links = [link for link in self._links_of(node) if link[0] == node and random.random() < 0.8]
+        seconds = random.choice((0.5, 2.0)) * (0.5 + 0.5 * random.random())
+        self._world.network.cut_links(links)
+        self._world.after(seconds, None, self._world.network.mend, links)
+        return f"{_text(links)} for {seconds:.3f} s"
+
+    def _ail(self, random: Random) -> str:
+        """A machine is in trouble: it is hardly heard, and what its voter writes takes long."""
+        node = self._proposing(random)
+        voter = next(voter for voter in self._world.voters if voter.node == node)
+        voter.votes_take = random.choice((0.5, 5.0))
+        seconds = self._later(random, self._end_slow_votes, [voter])
+        return f"votes up to {voter.votes_take} s each, for {seconds:.3f} s; {self._mute(random)}"
+
     def _cut_link(self, link: Link) -> None:
         if self.striker.active:
             self._world.network.cut_links([link])
@@ -257,12 +274,18 @@ class Faults:
 
     def _some_links(self, random: Random) -> list[Link]:
         """Of the node that proposes, if one does; else of any."""
-        voters = [voter.node for voter in self._world.voters]
-        proposer = self._world.proposer
-        node = proposer.node if proposer is not None else random.choice(voters)
-        links = [link for other in voters if other != node for link in ((node, other), (other, node))]
+        links = self._links_of(self._proposing(random))
         many = random.choice((0.2, 0.4, 0.8))
         return [link for link in links if random.random() < many] or [random.choice(links)]
+
+    def _proposing(self, random: Random) -> int:
+        proposer = self._world.proposer
+        return proposer.node if proposer is not None else random.choice(self._world.voters).node
+
+    def _links_of(self, node: int) -> list[Link]:
+        """With each other voter, there and back."""
+        voters = [voter.node for voter in self._world.voters]
+        return [link for other in voters if other != node for link in ((node, other), (other, node))]
 
     def _mend(self, random: Random) -> str:
         """Not a fault, but the end of some: whoever was cut off is back in the middle of what was done about it."""
@@ -276,8 +299,8 @@ class Faults:
 
 
 _STEERED = (
-    "crash", "crash_primary", "freeze", "stall", "slow_votes", "slow_votes", "slow_votes", "flap", "flap", "flap",
-    "flap", "lag", "mend", "mend",
+    "crash", "crash_primary", "freeze", "stall", "slow_votes", "slow_votes", "slow_votes", "flap", "flap", "mute",
+    "mute", "ail", "ail", "ail", "lag", "mend", "mend",
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tocsin.cluster.register_events import Received, Send
+from tocsin.cluster.register_messages import CommitSeen
 from tocsin.replication import rules
 from tocsin.replication.catch_up import whole_digest
 from tocsin.replication.data_pool import digest_of
@@ -87,6 +88,8 @@ class MemberNode(VoterNode):
             return
         if isinstance(message, VOTER_MESSAGES):
             super().receive(sender, message)
+        if isinstance(message, CommitSeen):
+            return
         self.handle(Received(sender, message))  # type: ignore[arg-type]
 
     def hand_over(self) -> None:

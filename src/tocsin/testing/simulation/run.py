@@ -50,8 +50,9 @@ def run_seed(
     if eject_seconds is None:
         eject_seconds = (0.5, EJECT_SECONDS)[seed // 4 % 2]
     world = World(
-        seed, shape, clients=clients, publish_seconds=publish_seconds, make_log=make_log, eject_seconds=eject_seconds
-    )
+        seed, shape, clients=clients, publish_seconds=publish_seconds, make_log=make_log, eject_seconds=eject_seconds,
+        round_seconds=(0.25, 1.0)[seed // 8 % 2],
+    )  # fmt: skip
     if shape.members > 1:
         world.min_copies = world.random.choice((1, 1, 2))
     if mix is None:

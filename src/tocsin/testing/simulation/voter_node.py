@@ -6,7 +6,15 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
-from tocsin.cluster.register_messages import Accept, Heartbeat, Initialise, Prepare, RegisterMessage, Resigned
+from tocsin.cluster.register_messages import (
+    Accept,
+    CommitSeen,
+    Heartbeat,
+    Initialise,
+    Prepare,
+    RegisterMessage,
+    Resigned,
+)
 from tocsin.cluster.vote import Vote, decode_vote, encode_vote
 from tocsin.cluster.voter import Voter, VoterEvent
 from tocsin.replication.messages import GroupMessage
@@ -15,7 +23,7 @@ from tocsin.testing.simulation.clock import DriftingClock
 if TYPE_CHECKING:
     from tocsin.testing.simulation.world import World
 
-VOTER_MESSAGES = (Prepare, Accept, Heartbeat, Initialise, Resigned)
+VOTER_MESSAGES = (Prepare, Accept, Heartbeat, Initialise, Resigned, CommitSeen)
 
 
 class SimulatedNode(ABC):

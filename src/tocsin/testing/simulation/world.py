@@ -68,6 +68,7 @@ class World:
         publish_seconds: float = 0.5,
         make_log: Callable[[int], MemoryLog] = MemoryLog,
         eject_seconds: float = EJECT_SECONDS,
+        round_seconds: float = 1.0,
     ) -> None:
         """`make_log` gives an empty log for a new store."""
         self.seed = f"{seed} {shape}"
@@ -81,7 +82,9 @@ class World:
         members = tuple(range(1, shape.members + 1))
         witnesses = tuple(range(_WITNESSES_FROM, _WITNESSES_FROM + shape.witnesses))
         # Nobody leaves the start to the preferred member: races are what a simulation is for.
-        self.settings = GroupSettings(members, members + witnesses, eject_seconds=eject_seconds, start_seconds=0.0)
+        self.settings = GroupSettings(
+            members, members + witnesses, eject_seconds=eject_seconds, round_seconds=round_seconds, start_seconds=0.0
+        )
         self.network = Network(self.random, self._arrive)
         self.checkers = Checkers(self)
         self.primaries: set[MemberNode] = set()
