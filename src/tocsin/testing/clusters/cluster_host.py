@@ -92,6 +92,7 @@ class ClusterHost(Being):
 
     def _voted(self, group: int, vote: object) -> None:
         self.plan.checks[group].register.voted(self.number, vote)  # type: ignore[arg-type]
+        self.plan.checks[group].check_findable()
 
     # ---- lives
 

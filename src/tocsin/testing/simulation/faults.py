@@ -84,8 +84,8 @@ class Faults:
             "crash": self._crash, "crash_primary": self._crash_primary, "crash_all": self._crash_all,
             "freeze": self._freeze, "part": self._part, "cut": self._cut, "isolate": self._isolate,
             "sever": self._sever, "bridge": self._bridge, "clog": self._clog, "stall": self._stall,
-            "slow_disk": self._slow_disk, "slow_votes": self._slow_votes, "flap": self._flap, "mute": self._mute, "ail": self._ail, "lag": self._lag,
-            "lose_disk": self._lose_disk, "mend": self._mend,
+            "slow_disk": self._slow_disk, "slow_votes": self._slow_votes, "flap": self._flap, "mute": self._mute,
+            "ail": self._ail, "lag": self._lag, "lose_disk": self._lose_disk, "mend": self._mend,
         }  # fmt: skip
 
     @property
