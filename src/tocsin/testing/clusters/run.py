@@ -79,13 +79,12 @@ def _run(
         world.start()
         world.timeline.run_until(fault_seconds)
         while script is None and _little_done(world, faults) and world.timeline.time < _PATIENCE * fault_seconds:
-            world.timeline.run_until(world.timeline.time + 5.0)
-        fault_seconds = world.timeline.time
+            fault_seconds = world.timeline.time + 5.0
+            world.timeline.run_until(fault_seconds)
         faults.stop()
         world.check_recovered(HEAL_SECONDS)
     except Exception as error:
         violation = as_violation(error)
-        fault_seconds = max(fault_seconds, world.timeline.time) if script is None else fault_seconds
         violation.script = Script(seed, str(shape), faults.struck, fault_seconds, calm)
         violation.at = world.timeline.time
         raise violation from error
