@@ -16,6 +16,7 @@ from enum import Enum
 from random import Random
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+_NEXT_SECONDS = 1e-6
 Kind: TypeAlias = Callable[[Random], str]
 """Does the harm, with what it draws, and says what it did."""
 
@@ -107,7 +108,8 @@ class Striker:
 
     def moment(self, moment: Moment) -> None:
         if self.active and self._script is None and self.random.random() < self.steering[moment]:
-            delay = self.random.choice((0.0, 0.0, 0.0, 0.02)) * self.random.random()
+            # Never at the same time, so that a repetition strikes behind what it was struck for, too.
+            delay = _NEXT_SECONDS + self.random.choice((0.0, 0.0, 0.0, 0.02)) * self.random.random()
             self._time.after(delay, None, self._strike, self.random.choice(self.steered), self._number())
 
     def _number(self) -> int:
