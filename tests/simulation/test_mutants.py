@@ -37,6 +37,7 @@ class Mutant:
 
 
 ROUGH = {"mix": Mix.ROUGH, "publish_seconds": 0.05}
+STEERED = {"mix": Mix.STEERED}
 SEEDS = 150
 
 MUTANTS = [
@@ -44,6 +45,7 @@ MUTANTS = [
     Mutant("R2 log matching", rules, "matches", lambda own, previous: True, Shape(3, 0), ROUGH),
     Mutant("R3 commit", rules, "commit_point", lambda config, me, durable: durable.get(me, 0), Shape(3, 0), ROUGH),
     Mutant("R4 pending config", rules, "configs_to_satisfy", lambda current, pending: (current,), Shape(2, 1), ROUGH),
+    Mutant("R4 forget pending", rules, "must_repeat", lambda pending, found: found == pending, Shape(3, 2), STEERED),
     Mutant("R6 fencing", rules, "fences_needed", lambda config: 1, Shape(3, 2), ROUGH),
     Mutant("R6 best log", rules, "best_log", min, Shape(3, 0), ROUGH),
     Mutant("R7 giving up", rules, "still_ours", lambda epoch, promised: True, Shape(3, 2)),

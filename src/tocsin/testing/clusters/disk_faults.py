@@ -1,4 +1,4 @@
-"""Disks are slow, stand still, fail, fill up, rot and are lost; the last two one at a time, while others have the same."""
+"""Disks are slow, stand still, fail, fill up, rot and are lost; the last two while others have the same records."""
 
 from __future__ import annotations
 

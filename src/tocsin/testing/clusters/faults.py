@@ -25,8 +25,8 @@ CALM = ("loss", "spikes", "delay", "lines", "drift", "disks")
 _TWICE = ("crash", "crash_primary")
 _NEED_ANOTHER_COPY = ("lose_disk", "rot", "lose_vote")
 _STEERED = (
-    "crash", "crash_primary", "freeze", "stall", "slow_votes", "slow_votes", "slow_votes", "flap", "flap", "mute", "mute",
-    "lag", "mend", "hand_over",
+    "crash", "crash_primary", "freeze", "stall", "slow_votes", "slow_votes", "slow_votes", "flap", "flap", "mute",
+    "mute", "lag", "mend", "hand_over",
 )  # fmt: skip
 
 

@@ -32,6 +32,8 @@ class Sent:
     at: float
     persistent: bool
     confirmed_at: float | None = None
+    urgent: bool = False
+    """What a selector may ask for."""
     refused: bool = False
     excused: bool = False
     """Nobody can expect to see it: its destination was deleted."""
@@ -43,6 +45,8 @@ class ViewHistory:
 
     name: str
     destination: str
+    urgent: bool = False
+    """It selects, and has nothing else."""
     since: float | None = None
     """For a subscription: when it was confirmed to be there."""
     offsets: dict[str, int] = field(default_factory=dict)
@@ -108,6 +112,8 @@ class History:
             raise Violation("I8", f"{who} got {body} from {view.name}, but it was sent to {sent.destination}")
         if sent.refused:
             raise Violation("I8", f"{who} got {body} from {view.name}, but its producer was told that it is not stored")
+        if view.urgent and not sent.urgent:
+            raise Violation("I8", f"{who} got {body} from {view.name}, which does not select it")
         if view.destination == DEAD_MESSAGES:
             self.dead[body] = self.dead.get(body, 0) + 1
         else:
@@ -144,6 +150,7 @@ class History:
             and sent.confirmed_at is not None
             and sent.persistent
             and not sent.excused
+            and (sent.urgent or not view.urgent)
             and (since is None or sent.at > since)
             and sent.body not in view.acknowledging
             and sent.body not in self.dead
