@@ -16,6 +16,9 @@ from tocsin.testing.simulation.register_checks import Violation
 Runs: TypeAlias = Callable[[Script], "Violation | None"]
 """Runs a script: None when nothing is wrong, else what is, and what was done until then."""
 RUNS_MAX = 400
+_CHANCES = 3
+_MARGIN_SECONDS = 3.0
+"""How much later than before a shorter script may fail."""
 
 
 class _Attempts:
@@ -26,7 +29,14 @@ class _Attempts:
         self.failed_at = script.seconds
 
     def fails(self, script: Script) -> bool:
-        """Whether it fails, too: then it is the best. Never when too much was tried already."""
+        """Whether it fails, too: then it is the best. Chance goes another way when a fault is missing, so it gets
+        some. Never when too much was tried already.
+        """
+        chance = script.options.get("chance", 0)
+        chances = (chance, *(other for other in range(_CHANCES) if other != chance))
+        return any(self._try(replace(script, options=_with_chance(script.options, each))) for each in chances)
+
+    def _try(self, script: Script) -> bool:
         if not self._left:
             return False
         self._left -= 1
@@ -34,8 +44,15 @@ class _Attempts:
         if found is None or found.script is None:
             return False
         # What had not struck when it failed has nothing to do with it.
-        self.best, self.failed_at = replace(script, strikes=found.script.strikes), found.at
+        self.failed_at = found.at
+        seconds = min(script.seconds, found.at + _MARGIN_SECONDS)
+        self.best = replace(script, strikes=found.script.strikes, seconds=seconds)
         return True
+
+
+def _with_chance(options: Mapping[str, Any], chance: int) -> dict[str, Any]:
+    others = {name: value for name, value in options.items() if name != "chance"}
+    return {**others, "chance": chance} if chance else others
 
 
 def shrink(

@@ -72,7 +72,7 @@ def run_cluster_script(script: Script) -> ClusterOutcome:
 def _run(
     seed: int, shape: ClusterShape, fault_seconds: float, only: Collection[str], script: Script | None
 ) -> ClusterOutcome:
-    world = ClusterWorld(seed, shape)
+    world = ClusterWorld(seed, shape, script.options.get("chance", 0) if script is not None else 0)
     strikes, calm = (None, frozenset[str]()) if script is None else (script.strikes, script.calm)
     faults = ClusterFaults(world, only, strikes, calm)
     try:

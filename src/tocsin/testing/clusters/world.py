@@ -63,9 +63,10 @@ class ClusterShape(NamedTuple):
 
 
 class ClusterWorld:
-    def __init__(self, seed: int, shape: ClusterShape) -> None:
+    def __init__(self, seed: int, shape: ClusterShape, chance: int = 0) -> None:
+        """`chance`: the same faults, another network and other programs."""
         self.seed = f"cluster {seed} {shape}"
-        self.timeline = Timeline(self.seed)
+        self.timeline = Timeline(f"{self.seed} {chance}" if chance else self.seed)
         random = self.timeline.random
         datagrams = seed % _DATAGRAMS_EVERY == _DATAGRAMS_EVERY - 1
         self.fabric = DatagramFabric(self.timeline) if datagrams else Fabric(self.timeline)

@@ -39,6 +39,7 @@ def run_seed(
     eject_seconds: float | None = None,
     hand_overs: bool = False,
     clients: int = 2,
+    chance: int = 0,
     script: Script | None = None,
 ) -> Outcome:
     """Faults for a while, then none: everything must have held all the time, and work again. Raises
@@ -52,6 +53,7 @@ def run_seed(
     world = World(
         seed, shape, clients=clients, publish_seconds=publish_seconds, make_log=make_log, eject_seconds=eject_seconds,
         round_seconds=(0.25, 1.0)[seed // 8 % 2],
+        chance=chance,
     )  # fmt: skip
     if shape.members > 1:
         world.min_copies = world.random.choice((1, 1, 2))

@@ -69,10 +69,11 @@ class World:
         make_log: Callable[[int], MemoryLog] = MemoryLog,
         eject_seconds: float = EJECT_SECONDS,
         round_seconds: float = 1.0,
+        chance: int = 0,
     ) -> None:
-        """`make_log` gives an empty log for a new store."""
+        """`make_log` gives an empty log for a new store. `chance`: the same faults, another network."""
         self.seed = f"{seed} {shape}"
-        self.random = Random(self.seed)
+        self.random = Random(f"{self.seed} {chance}" if chance else self.seed)
         self.make_log = make_log
         self.time = 0.0
         self.trace = 0
