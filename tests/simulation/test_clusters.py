@@ -15,6 +15,7 @@ from tocsin.testing.clusters.run import (
     ALL_SHAPES,
     DRAINING_SHAPES,
     FAULTS_MIN,
+    MIXED_SHAPES,
     OPERATIONS_MIN,
     SHAPES,
     STAGING_SHAPES,
@@ -64,7 +65,7 @@ def test_epochs_are_seen_wholly_and_once(shape: ClusterShape) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("shape", DRAINING_SHAPES, ids=str)
+@pytest.mark.parametrize("shape", DRAINING_SHAPES + MIXED_SHAPES, ids=str)
 def test_drains_hold_what_they_hold(shape: ClusterShape) -> None:
     for seed in range(SEEDS_OF_DRAINS):
         run_seed(seed, shape)

@@ -15,7 +15,6 @@ from tocsin.testing.simulation.register_checks import Violation
 from tocsin.testing.simulation.run import run_script, run_seed
 from tocsin.testing.simulation.world import Shape
 
-
 SEED = 7
 """That finds the mutant."""
 

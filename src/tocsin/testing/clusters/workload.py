@@ -102,7 +102,8 @@ class Workload:
                 continue
             self._operations += 1
             waiting += self._send(client, session, self._random.choice(destinations))
-            if self._random.random() < 0.02:
+            expired = any(isinstance(pending.error, ProducerExpired) for pending in waiting)
+            if expired or self._random.random() < 0.02:
                 for pending in waiting:
                     yield from _quietly(pending)
                 yield from close_session(session, acknowledge=True)
@@ -137,7 +138,7 @@ class Workload:
             self.unconfirmed.pop(sent.body, None)
             if pending.error is None:
                 self.history.confirms(sent, self.timeline.time)
-            elif not isinstance(pending.error, ConnectionFailed):
+            elif not isinstance(pending.error, ConnectionFailed | ProducerExpired):
                 self.history.refuses(sent)
 
         return done
