@@ -25,7 +25,6 @@ from tocsin.testing.simulation.run import run_seed
 from tocsin.testing.simulation.voter_node import VoterNode
 from tocsin.testing.simulation.world import Shape
 
-
 SEEDS = 150
 
 
