@@ -16,11 +16,12 @@ from tocsin.model.batch import BodyKind, DeliveryMode
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import TocsinError
 from tocsin.testing.clusters.client import Script, SimulatedClient
+from tocsin.testing.clusters.group_checks import HOSTILE
 from tocsin.testing.clusters.lines import Line
 from tocsin.testing.clusters.workload import Pace
 from tocsin.wire.frames import Credit, FrameType, Outcome, Settle, control, write_credit, write_settle
 
-OWN_QUEUE = "queue:hostile.own.queue"
+OWN_QUEUE = f"queue:{HOSTILE}.own.queue"
 _HEADER_BYTES = 12
 _POLITE = 4
 """So often it says what it should: then it is connected and has a session."""
