@@ -147,12 +147,10 @@ class GroupChecks:
             return
         stored = read_stored(b"".join(record.entry.parts))
         block = Block(stored.block)
-        if HOSTILE in block.destination:
-            # Who publishes again what was forgotten at its own word has it twice.
-            return
         first, last = block.first_sequence, block.first_sequence + block.count - 1
         key = (stored.destination, block.producer_id)
-        if first <= self._last_sequence.get(key, 0):
+        # Who publishes again what was forgotten at its own word has it twice.
+        if first <= self._last_sequence.get(key, 0) and HOSTILE not in block.destination:
             before = self._last_sequence[key]
             raise Violation("I8", f"record {lsn} stores sequences from {first} on, but {before} is stored already")
         self._last_sequence[key] = last
