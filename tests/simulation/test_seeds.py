@@ -12,7 +12,7 @@ from tocsin.testing.simulation.journal_backed import JournalBackedLog
 from tocsin.testing.simulation.run import SHAPES, run_seed
 from tocsin.testing.simulation.world import Shape
 
-PIECES = 5
+PIECES = 7
 SEEDS_PER_PIECE = 9
 JOURNAL_SEEDS = range(500, 510)
 
