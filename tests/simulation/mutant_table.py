@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 from tests.simulation.test_cluster_mutants import MUTANTS as CLUSTER_MUTANTS
@@ -34,7 +34,7 @@ def hunts() -> Iterator[Hunt]:
     for mutant in (*MUTANTS, *RARE):
         yield Hunt(mutant.name, str(mutant.shape), "replication", _patch(mutant), _seeds_of(mutant))
     for parameters in CLUSTER_MUTANTS:
-        breaks, shape, only, _ = parameters.values
+        breaks, shape, only, _ = cast("tuple[Any, ...]", parameters.values)
         yield Hunt(str(parameters.id), str(shape), "clusters", breaks, _clusters_of(shape, only))
 
 

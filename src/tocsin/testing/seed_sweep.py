@@ -6,6 +6,7 @@ A seed that fails is made a short script, which is printed and can be run again:
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections import deque
@@ -58,6 +59,16 @@ class Ran(NamedTuple):
 def sweep(arguments: list[str] | None, description: str | None, simulation: Simulation) -> int:
     """Runs until a seed fails or all is done; the exit code is returned."""
     options = _parse(arguments, description)
+    before = logging.root.manager.disable
+    # What simulated nodes have to say to their operators is of no interest.
+    logging.disable()
+    try:
+        return _sweep(options, simulation)
+    finally:
+        logging.disable(before)
+
+
+def _sweep(options: argparse.Namespace, simulation: Simulation) -> int:
     if options.script:
         return _repeat(Script.from_json(Path(options.script).read_text()), simulation)
     chosen = [shape for shape in simulation.shapes if options.shape in (None, str(shape))]
@@ -103,7 +114,7 @@ def _results(tasks: Iterator[tuple[int, Any]], simulation: Simulation, jobs: int
 
 @contextmanager
 def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    pool = ProcessPoolExecutor(jobs)
+    pool = ProcessPoolExecutor(jobs, initializer=logging.disable)
     try:
         yield pool
     finally:

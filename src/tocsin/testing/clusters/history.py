@@ -32,11 +32,11 @@ class Sent:
     at: float
     persistent: bool
     confirmed_at: float | None = None
-    urgent: bool = False
-    """What a selector may ask for."""
     refused: bool = False
     excused: bool = False
     """Nobody can expect to see it: its destination was deleted."""
+    urgent: bool = False
+    """What a selector may ask for."""
 
 
 @dataclass(slots=True)
@@ -45,8 +45,6 @@ class ViewHistory:
 
     name: str
     destination: str
-    urgent: bool = False
-    """It selects, and has nothing else."""
     since: float | None = None
     """For a subscription: when it was confirmed to be there."""
     offsets: dict[str, int] = field(default_factory=dict)
@@ -56,6 +54,8 @@ class ViewHistory:
     """Those that an application has acknowledged; whether the server heard of it is another question."""
     acknowledged: dict[str, float] = field(default_factory=dict)
     """When the acknowledgement of each was confirmed."""
+    urgent: bool = False
+    """It selects, and has nothing else."""
 
 
 class Received(NamedTuple):
