@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-# Here, because with several processes nobody but them looks into the folders.
-from tests.simulation.seed_summary import pytest_terminal_summary as pytest_terminal_summary
+from tests.simulation import seed_summary
+from tests.system import campaign_summary
 
 if TYPE_CHECKING:
     from tests.system.cluster_server import ClusterServer
@@ -40,6 +39,12 @@ OPEN_FILES = Path("/proc/self/fd")
 # Under `nohup make test &` a shell has SIGINT ignored, and every program that a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    # Here, because with several processes nobody but them looks into the folders.
+    seed_summary.pytest_terminal_summary(terminalreporter)
+    campaign_summary.pytest_terminal_summary(terminalreporter)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

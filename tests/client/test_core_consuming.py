@@ -8,7 +8,7 @@ import pytest
 from tests.client.dialogue import TOPIC, Dialogue, take_all
 
 from tocsin.client.core_consuming import ConsumerState
-from tocsin.client.operations import receive
+from tocsin.client.operations import close_session, receive
 from tocsin.model import errors
 from tocsin.model.identity import unique_id
 from tocsin.wire.frames import Deliver, FrameType, Outcome, control, write_deliver
@@ -304,6 +304,21 @@ def test_a_consumer_that_the_server_ends_raises_its_reason_after_the_last_messag
     assert take_all(consumer) == ["a"]
     assert consumer.is_over
     assert isinstance(consumer.error, errors.InvalidDestination)
+
+
+@pytest.mark.parametrize("ack", ["auto", "client"])
+def test_what_a_consumer_had_when_the_server_ended_it_keeps_nobody_from_closing(ack: str) -> None:
+    """Nothing that is said about it will be answered: a reply in hand when its temporary queue is gone, for one."""
+    dialogue, consumer = opened(ack)
+    dialogue.deliver(consumer, ["in hand", "not seen yet"])
+    assert consumer.take() is not None
+    fields = {"consumer": consumer.number, "end": True, "code": 4, "text": "queue:orders was deleted."}
+    dialogue.say(control(FrameType.NOTICE, 1, fields))
+
+    next(pending for pending in close_session(consumer.session, acknowledge=True) if not pending.done)
+
+    assert [request["op"] for request in dialogue.requests()] == ["session.close"]
+    assert not dialogue.settled()
 
 
 def test_browsing_locks_nothing_and_shows_nothing_twice_after_a_loss() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tocsin.cluster.group_config import NO_BALLOT, Ballot, GroupConfig, Replica
+from tocsin.cluster.lives import Known, Life, Seen
 from tocsin.cluster.proposer import RESEND_SECONDS, Proposer, Stage
 from tocsin.cluster.register_events import Send
-from tocsin.cluster.register_messages import Accept, Accepted, Prepare, Promise, Refuse
+from tocsin.cluster.register_messages import Accept, Accepted, Outdated, Prepare, Promise, Refuse
 
 VOTERS = tuple(Replica(node, node * 10) for node in (1, 2, 3))
 FIRST = GroupConfig(1, 0, 0, VOTERS[:2], VOTERS, 2)
@@ -109,3 +110,43 @@ def test_who_is_silent_is_asked_again_until_the_time_is_over() -> None:
     assert proposer.tick(1.0) == []
     assert stage(proposer) is Stage.FAILED
     assert proposer.next_deadline() is None
+
+
+# ---- older copies of a vote
+
+BEFORE = Ballot(0, 0, 1)
+SEEN = Seen(VOTERS[1], 5, 3)
+
+
+def test_a_vote_that_is_an_older_copy_does_not_count_and_is_told() -> None:
+    """It has forgotten promises, perhaps the one that matters."""
+    proposer = started()
+    older = Promise(proposer.ballot, VOTERS[1], BEFORE, FIRST, 0, Life(6, (4,), 3))
+    assert proposer.received(2, older) == [], "nobody has said yet that there is anything newer"
+    knows = Promise(proposer.ballot, VOTERS[0], BEFORE, FIRST, 0, Life(6, (5,), 3), Known((), (SEEN,)))
+    assert proposer.received(1, knows) == [Send((2,), Outdated(SEEN))]
+    assert stage(proposer) is Stage.PREPARING
+    proposer.received(3, Promise(proposer.ballot, VOTERS[2], BEFORE, FIRST, 0, Life(6, (5,), 3)))
+    assert stage(proposer) is Stage.LEARNED
+
+
+def test_a_voter_that_came_back_older_within_a_round_has_not_accepted() -> None:
+    proposer = learned()
+    proposer.propose(SECOND, 0.1)
+    proposer.received(1, Accepted(proposer.ballot, VOTERS[0]))
+    proposer.memory.voters.note(VOTERS[1], 5, 3)
+    complaint = proposer.received(2, Accepted(proposer.ballot, VOTERS[1], Life(6, (4,), 3)))
+    assert complaint == [Send((2,), Outdated(SEEN))]
+    assert stage(proposer) is Stage.PROPOSING
+    proposer.received(2, Accepted(proposer.ballot, VOTERS[1], Life(6, (5,), 3)))
+    assert stage(proposer) is Stage.CHOSEN
+
+
+def test_of_members_nothing_counts_that_a_voter_knows_from_before_a_forced_promotion() -> None:
+    forced = FIRST.uncleanly_led_by(2, 128, VOTERS[1:2], 40)
+    proposer = started()
+    old = Promise(proposer.ballot, VOTERS[0], BEFORE, FIRST, 0, known=Known((SEEN,)))
+    new = Promise(proposer.ballot, VOTERS[1], Ballot(1, 2, 1), forced, 0, known=Known((SEEN._replace(position=2),)))
+    proposer.received(1, old)
+    proposer.received(2, new)
+    assert proposer.memory.told(forced).members == (SEEN._replace(position=2),)

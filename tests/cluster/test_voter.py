@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tocsin.cluster.group_config import NO_BALLOT, Ballot, GroupConfig, Replica
+from tocsin.cluster.lives import NOTHING, Known, Life, Seen
 from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
 from tocsin.cluster.register_messages import (
     Accept,
@@ -11,6 +12,7 @@ from tocsin.cluster.register_messages import (
     Heartbeat,
     HeartbeatAnswer,
     Initialise,
+    Outdated,
     Prepare,
     Promise,
     Refuse,
@@ -18,7 +20,7 @@ from tocsin.cluster.register_messages import (
 )
 from tocsin.cluster.vote import Vote
 from tocsin.cluster.voter import FIRST_BALLOT, Voter, VoterEffect
-from tocsin.model.limits import VOTER_ANSWERS_MAX
+from tocsin.model.limits import VOTE_NOTES_SECONDS, VOTER_ANSWERS_MAX
 
 VOTERS = tuple(Replica(node, node * 10) for node in (1, 2, 3))
 FIRST = GroupConfig(1, 0, 0, VOTERS[:2], VOTERS, 2)
@@ -154,3 +156,59 @@ def hint(machine: Voter, round_number: int) -> int:
     answer = saved(machine, tell(machine, Prepare(Ballot(round_number, 1, 1))))[-1]
     assert isinstance(answer, Send) and isinstance(answer.message, Promise)
     return answer.message.commit_hint
+
+
+# ---- older copies
+
+KNOWN = Known((Seen(VOTERS[0], 5, 100),), (Seen(VOTERS[0], 5, 7), Seen(VOTERS[2], 9, 7)))
+
+
+def told(known: Known, config: GroupConfig = SECOND) -> Heartbeat:
+    return Heartbeat(config.epoch, 1.0, True, 0, 0, config, (), known)
+
+
+def test_a_start_is_noted_at_once_and_a_position_now_and_then() -> None:
+    machine = Voter(3, Vote(30), LEASE, 0.0, start=9)
+    assert machine.vote.starts == (9,)
+    (_, save) = tell(machine, told(KNOWN), now=1.0)
+    assert isinstance(save, SaveVote) and save.vote.known == KNOWN
+    assert save.vote.starts == (), "its own start is noted with it"
+    further = KNOWN._replace(members=(Seen(VOTERS[0], 5, 200),))
+    assert len(tell(machine, told(further), now=1.5)) == 1, "the answer alone"
+    (_, save) = tell(machine, told(further), now=1.0 + VOTE_NOTES_SECONDS)
+    assert isinstance(save, SaveVote) and save.vote.known == further
+    (_, save) = tell(machine, told(Known((Seen(VOTERS[0], 6, 200),))), now=12.0)
+    assert isinstance(save, SaveVote) and save.vote.known.members == (Seen(VOTERS[0], 6, 200),)
+
+
+def test_what_a_voter_remembers_it_tells_whoever_wants_its_vote() -> None:
+    machine = voter()
+    tell(machine, told(KNOWN))
+    (answer,) = saved(machine, tell(machine, Prepare(Ballot(1, 1, 1))))
+    assert isinstance(answer, Send) and isinstance(answer.message, Promise)
+    assert answer.message.known == KNOWN
+
+
+def test_a_primary_of_an_earlier_epoch_teaches_nothing() -> None:
+    machine = voter(Vote(30, config=SECOND))
+    tell(machine, told(KNOWN, FIRST))
+    assert machine.vote.known == NOTHING
+
+
+def test_an_older_copy_of_a_vote_is_proven_by_the_starts_and_ballots_that_it_lacks() -> None:
+    vote = Vote(30, Ballot(7, 1, 1), known=Known((), (Seen(VOTERS[2], 4, 7),)))
+    machine = Voter(3, vote, LEASE, 0.0, start=9)
+    assert machine.life == Life(9, (4,), 7)
+    assert not machine.is_outdated_by(Outdated(Seen(VOTERS[2], 4, 7)))
+    assert not machine.is_outdated_by(Outdated(Seen(VOTERS[2], 9, 50))), "it is this start that was seen"
+    assert not machine.is_outdated_by(Outdated(Seen(Replica(3, 99), 5, 7))), "another store"
+    assert machine.is_outdated_by(Outdated(Seen(VOTERS[2], 5, 7)))
+    assert machine.is_outdated_by(Outdated(Seen(VOTERS[2], 4, 8)))
+
+
+def test_with_a_forced_promotion_nobody_is_measured_by_what_was_before() -> None:
+    machine = voter(Vote(30, config=SECOND))
+    tell(machine, told(KNOWN))
+    forced = SECOND.uncleanly_led_by(2, 128, VOTERS[1:2], 40)
+    tell(machine, Accept(Ballot(9, 2, 1), forced), sender=2)
+    assert machine.vote.known == KNOWN._replace(members=())

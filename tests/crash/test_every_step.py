@@ -58,8 +58,14 @@ def test_the_workload_covers_what_it_should() -> None:
     assert trace.count(".snap.tmp to snapshots/") >= 4
 
 
-@pytest.mark.parametrize("at_once", [False, True])
-@pytest.mark.parametrize("part", range(PARTS))
+# Every operation of both kinds of lives is long; of every operation in one or the other, by turns, a part of each run.
+BOTH = [(part, at_once) for part in range(PARTS) for at_once in (False, True)]
+ALL_PARTS = [
+    pytest.param(part, at_once, marks=() if part % 2 == at_once else pytest.mark.long) for part, at_once in BOTH
+]
+
+
+@pytest.mark.parametrize(("part", "at_once"), ALL_PARTS)
 def test_a_crash_in_the_middle_of_every_operation(part: int, at_once: bool) -> None:
     checked = 0
 

@@ -56,6 +56,18 @@ def test_delayed_messages_come_in_the_order_of_their_times() -> None:
     assert consumer.bodies() == ["after 10", "after 20", "after 30"]
 
 
+def test_what_was_long_under_way_does_not_overtake_what_was_due_before_it() -> None:
+    driver = server()
+    producer, consumer = ends(driver)
+    began = now_ms(driver)
+    producer.send("first", due=began + 1_000)
+    # A server that stood still: the first is due and has not had its turn when the second comes, which is due as well.
+    driver.clock.advance(5)
+    producer.send("second", due=began + 2_000)
+    driver.advance(1)
+    assert consumer.bodies() == ["first", "second"]
+
+
 def test_a_delay_survives_a_crash_and_what_was_due_meanwhile_comes_at_once() -> None:
     driver = server()
     producer, _ = ends(driver)

@@ -11,7 +11,8 @@ from tocsin.cluster.envelope import GroupBytes
 from tocsin.cluster.envelope import decode as decode_envelope
 from tocsin.cluster.envelope import encode as encode_envelope
 from tocsin.cluster.group_config import Ballot, Replica, first_config
-from tocsin.cluster.register_messages import Initialise, Prepare, Promise
+from tocsin.cluster.lives import Seen
+from tocsin.cluster.register_messages import Initialise, Outdated, Prepare, Promise
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.model.errors import StorageFailed
 from tocsin.node.voter_host import VoterHost, read_vote
@@ -34,9 +35,9 @@ def no_journal(job: WriteJob) -> Written:
 
 
 class Witness:
-    def __init__(self, disk: SimulatedDisk, seed: int = 1) -> None:
+    def __init__(self, disk: SimulatedDisk, seed: int = 1, start: int = 0) -> None:
         self.disk, self.clock = disk, VirtualClock()
-        self.host = VoterHost(GROUP, SETTINGS, WITNESS, disk, self.clock, SeededRandom(seed))
+        self.host = VoterHost(GROUP, SETTINGS, WITNESS, disk, self.clock, SeededRandom(seed), start)
         self.workers = DeferredWorkers(no_journal)
         self.host.attach(self.workers, lambda: None)
         self.clock.advance(SETTINGS.lease_seconds)
@@ -131,3 +132,31 @@ def test_a_vote_that_finds_no_room_is_written_later() -> None:
     witness.host.pump()
     witness.workers.settle()
     assert len(witness.said()) == 1
+
+
+def test_a_start_is_on_disk_before_anything_is_said() -> None:
+    witness = Witness(SimulatedDisk(), start=7)
+    again = Witness(witness.disk.crash(Random(1)), start=8)
+    again.tell(1, Prepare(BALLOT))
+    again.workers.settle()
+    (promise,) = again.said()
+    assert isinstance(promise, Promise) and promise.life.before == (0, 7)
+
+
+def test_an_older_copy_of_the_vote_is_replaced_by_a_new_voter() -> None:
+    witness = Witness(SimulatedDisk(), start=7)
+    copy = witness.disk.crash(Random(1))
+    again = Witness(copy, seed=2, start=9)
+    store = again.host.replica
+    again.tell(1, Prepare(BALLOT))
+    again.tell(1, Outdated(Seen(store, 8, 0)))
+    assert again.host.replica != store and again.host.older is not None
+    assert "The vote is an older copy: it ended with start 7" in again.host.older
+    again.workers.settle()
+    assert again.said() == [], "what the older one was about to promise is not promised"
+    again.clock.advance(SETTINGS.lease_seconds)
+    again.tell(1, Prepare(BALLOT))
+    again.workers.settle()
+    (promise,) = again.said()
+    assert isinstance(promise, Promise) and promise.voter == again.host.replica
+    assert Witness(copy.crash(Random(1)), seed=5, start=10).host.replica == again.host.replica, "it is on disk"

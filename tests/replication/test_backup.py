@@ -38,7 +38,7 @@ def test_an_order_is_stored_and_acknowledged_when_it_is_on_disk() -> None:
     assert seat.taken() == []
     seat.flush()
     backup.log_progress()
-    assert seat.sent() == [((PRIMARY,), Acked(EPOCH, STORE, 2))]
+    assert seat.sent() == [((PRIMARY,), Acked(EPOCH, STORE, 2, seat.context.life))]
     backup.log_progress()
     assert seat.taken() == [], "once is enough"
 
@@ -54,7 +54,7 @@ def test_nothing_is_acknowledged_before_the_promise_is_durable() -> None:
 def test_a_suffix_that_is_not_known_to_match_is_not_acknowledged() -> None:
     seat, backup = following(1, 1, 1)
     backup.heartbeat(beat(3), 0.1)
-    assert seat.messages() == [Acked(EPOCH, STORE, 0)]
+    assert seat.messages() == [Acked(EPOCH, STORE, 0, seat.context.life)]
 
 
 def test_it_is_committed_here_as_far_as_this_log_is_the_primary_s() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.cluster.group_config import Ballot, GroupConfig, Replica
+from tocsin.cluster.lives import Known, Life, Seen
 from tocsin.cluster.register_messages import (
     Accept,
     Accepted,
@@ -16,6 +17,7 @@ from tocsin.cluster.register_messages import (
     Heartbeat,
     HeartbeatAnswer,
     Initialise,
+    Outdated,
     Prepare,
     Promise,
     Refuse,
@@ -53,6 +55,10 @@ BALLOT = st.builds(Ballot, U64, U16, U32)
 REPLICAS = st.lists(REPLICA, max_size=4).map(tuple)
 CONFIG = st.builds(GroupConfig, U64, U32, U16, REPLICAS, REPLICAS, U16)
 REFERENCE = st.builds(Reference, DIGEST, U64, DIGEST)
+ECHOES = st.lists(st.tuples(U16, TIME), max_size=4).map(tuple)
+LIFE = st.builds(Life, U32, st.lists(U32, max_size=4).map(tuple), U64)
+SEEN = st.builds(Seen, REPLICA, U32, U64)
+KNOWN = st.builds(Known, st.lists(SEEN, max_size=3).map(tuple), st.lists(SEEN, max_size=3).map(tuple))
 KIND = st.integers(0, 255)
 ORDER_ENTRIES = st.lists(st.builds(OrderEntry, KIND, DATA, st.none() | REFERENCE), max_size=4).map(tuple)
 ENTRIES = st.lists(st.builds(Entry, U32, KIND, DATA.map(lambda data: (data,))), max_size=4).map(tuple)
@@ -60,27 +66,26 @@ COPY_WANTED = st.builds(CopyWanted, U64, U32, U64)
 
 MESSAGES = st.one_of(
     st.builds(Prepare, BALLOT),
-    st.builds(Promise, BALLOT, REPLICA, BALLOT, st.none() | CONFIG, U64),
+    st.builds(Promise, BALLOT, REPLICA, BALLOT, st.none() | CONFIG, U64, LIFE, KNOWN),
     st.builds(Refuse, BALLOT, BALLOT, TIME),
     st.builds(Accept, BALLOT, CONFIG),
-    st.builds(Accepted, BALLOT, REPLICA),
+    st.builds(Accepted, BALLOT, REPLICA, LIFE),
     st.builds(Initialise, CONFIG),
-    st.builds(
-        Heartbeat, U32, TIME, st.booleans(), U64, U64, CONFIG, st.lists(st.tuples(U16, TIME), max_size=4).map(tuple)
-    ),
-    st.builds(HeartbeatAnswer, U32, TIME, TIME, st.booleans(), REPLICA),
+    st.builds(Heartbeat, U32, TIME, st.booleans(), U64, U64, CONFIG, ECHOES, KNOWN),
+    st.builds(HeartbeatAnswer, U32, TIME, TIME, st.booleans(), REPLICA, LIFE),
     st.builds(Resigned, U32, TIME),
     st.builds(CommitSeen, U32, U64),
+    st.builds(Outdated, SEEN),
     st.builds(Stand, U32),
     COPY_WANTED,
     st.builds(CopyGiven, COPY_WANTED, st.booleans(), DATA),
     st.builds(Order, U32, U32, U64, U64, ORDER_ENTRIES),
-    st.builds(Acked, U32, U64, U64),
+    st.builds(Acked, U32, U64, U64, LIFE),
     st.builds(Nack, U32),
     st.builds(Fetch, U32, U64, U32),
     st.builds(Fetched, U32, U64, U32, U64, U64, ENTRIES),
     st.builds(Fence, U32),
-    st.builds(Fenced, U32, REPLICA, st.builds(LogEnd, U32, U64)),
+    st.builds(Fenced, U32, REPLICA, st.builds(LogEnd, U32, U64), LIFE),
     st.builds(SnapshotWanted, U64, U32),
     st.builds(SnapshotChunk, U64, U32, U32, U32, DIGEST, DIGEST, DATA),
 )
@@ -120,8 +125,8 @@ def test_garbage_is_refused_or_read_never_anything_else(data: bytes) -> None:
 
 
 def test_another_version_and_an_unknown_type() -> None:
-    with pytest.raises(ProtocolError, match="version 2"):
-        decode(b"\x02\x01")
+    with pytest.raises(ProtocolError, match="version 1"):
+        decode(b"\x01\x01")
     with pytest.raises(ProtocolError, match="type 99"):
         decode(bytes([VERSION, 99]))
 

@@ -7,10 +7,12 @@ from random import Random
 import pytest
 
 from tocsin.journal.jobs import CutJob, WriteJob
+from tocsin.model.errors import JournalDamaged
 from tocsin.model.limits import FETCH_BYTES_MAX
 from tocsin.replication.journal_log import JournalLog, SavePromise
 from tocsin.replication.journal_work import OpenedLog, open_log
 from tocsin.replication.log import Entry
+from tocsin.replication.promise_file import PROMISE
 from tocsin.testing.disk import SeededRandom, SimulatedDisk
 from tocsin.testing.simulation.log import MemoryLog
 
@@ -158,3 +160,43 @@ def test_the_log_begins_later_when_snapshots_cover_it() -> None:
     assert real.log.epoch_at(5) == 64
     real.log.snapshot_taken(3)
     assert real.log.base_lsn == 5
+
+
+def test_a_journal_whose_promise_is_missing_is_not_opened() -> None:
+    """Epochs that were promised and never used would be forgotten."""
+    disk = SimulatedDisk()
+    log = opened(disk)
+    log.log.append(entry(64, 1))
+    work(log)
+    log.work.close()
+    disk.remove(PROMISE)
+    with pytest.raises(JournalDamaged, match="`promise` is missing beside a journal with records of epoch 64"):
+        opened(disk)
+
+
+def test_starts_are_kept_until_the_group_has_noted_one() -> None:
+    disk = SimulatedDisk()
+    for start, before in ((5, (0,)), (6, (0, 5)), (7, (0, 5, 6)), (7, (0, 5, 6, 7))):
+        log = open_log(disk, SEGMENT_BYTES, SeededRandom(1), lambda kind: True, start)
+        assert log.log.starts_before == before
+        log.work.close()
+    log = open_log(disk, SEGMENT_BYTES, SeededRandom(1), lambda kind: True, 8)
+    log.log.noted(8)
+    work(log)
+    log.work.close()
+    assert open_log(disk, SEGMENT_BYTES, SeededRandom(1), lambda kind: True, 9).log.starts_before == (8,)
+
+
+def test_another_store_is_another_store_from_then_on() -> None:
+    disk = SimulatedDisk()
+    log = opened(disk)
+    before = log.log.store
+    log.log.append(entry(64, 1))
+    log.log.renew()
+    assert log.log.store == before, "not before it is durable"
+    work(log)
+    after = log.log.store
+    assert after != before
+    log.work.close()
+    again = opened(disk)
+    assert (again.log.store, again.log.last_lsn) == (after, 1)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
 
 import pytest
 from tests.replication.seat import CONFIG, EPOCH, REPLICAS, SETTINGS, Seat, entry, sent
 
 from tocsin.cluster.group_config import Ballot, Replica
+from tocsin.cluster.lives import Known, Life, Seen
 from tocsin.cluster.register_events import Received
-from tocsin.cluster.register_messages import Accept, Accepted, Heartbeat, Prepare, Promise
+from tocsin.cluster.register_messages import Accept, Accepted, Heartbeat, Outdated, Prepare, Promise
 from tocsin.replication.catch_up import whole_digest
 from tocsin.replication.data_pool import digest_of
 from tocsin.replication.events import (
@@ -17,6 +20,7 @@ from tocsin.replication.events import (
     ChunkStaged,
     DataArrived,
     Effect,
+    FoundOlder,
     LogProgress,
     PromotedUncleanly,
     Propose,
@@ -41,6 +45,9 @@ from tocsin.replication.messages import (
 )
 from tocsin.replication.roles import Role
 from tocsin.replication.rules import LogEnd
+
+LIFE = Life(1, (0,), 0)
+"""Of a member whose files are new."""
 
 
 class Table:
@@ -113,15 +120,15 @@ def test_a_later_epoch_is_promised_durably_before_anything_of_it_is_acknowledged
     table = Table(promised=64)
     assert table.tell(2, order(128)) == []
     assert table.member.epoch == 128
-    assert table.flush() == [Acked(128, 10, 1)]
+    assert table.flush() == [Acked(128, 10, 1, LIFE)]
 
 
 def test_a_fence_is_answered_when_promise_and_log_are_durable() -> None:
     table = Table(promised=64)
     table.tell(2, order(64))
     assert table.tell(3, Fence(128)) == []
-    assert table.flush() == [Fenced(128, REPLICAS[0], LogEnd(64, 1))]
-    assert table.tell(3, Fence(128)) == [Fenced(128, REPLICAS[0], LogEnd(64, 1))], "asked again, told again"
+    assert table.flush() == [Fenced(128, REPLICAS[0], LogEnd(64, 1), LIFE)]
+    assert table.tell(3, Fence(128)) == [Fenced(128, REPLICAS[0], LogEnd(64, 1), LIFE)], "asked again, told again"
     assert table.tell(2, order(64, 2, 64)) == [Nack(128)]
 
 
@@ -129,7 +136,7 @@ def test_a_fence_that_was_overtaken_is_not_answered() -> None:
     table = Table()
     table.tell(2, Fence(128))
     table.tell(3, Fence(192))
-    assert table.flush() == [Fenced(192, REPLICAS[0], LogEnd(0, 0))]
+    assert table.flush() == [Fenced(192, REPLICAS[0], LogEnd(0, 0), LIFE)]
 
 
 def test_silence_makes_a_candidate_and_the_register_a_primary() -> None:
@@ -231,7 +238,7 @@ def test_while_a_snapshot_is_installed_nothing_else_touches_the_log() -> None:
     table.member.handle(SnapshotInstalled(45), 1.0)
     assert (table.member.role, table.member.committed) == (Role.FOLLOWER, 45)
     assert table.tell(2, Fence(128)) == []
-    assert table.flush() == [Fenced(128, Replica(1, 10), LogEnd(64, 45))]
+    assert table.flush() == [Fenced(128, Replica(1, 10), LogEnd(64, 45), LIFE)]
 
 
 def test_a_follower_stands_when_its_own_primary_asks_it_to() -> None:
@@ -271,3 +278,31 @@ def test_who_hears_a_primary_is_not_forced_any_more() -> None:
     for node in (1, 3):
         table.tell(node, Promise(ballot, REPLICAS[node - 1], Ballot(0, 0, 1), CONFIG.with_in_sync([REPLICAS[1]]), 4))
     assert table.member.role is Role.FOLLOWER
+
+
+# ---- older copies (R16)
+
+
+def test_an_older_copy_becomes_another_replica_and_keeps_its_log() -> None:
+    table = Table(64, 64)
+    table.seat.log.new_store = 99
+    table.tell(2, Outdated(Seen(Replica(1, 77), 5, 2)))
+    assert table.effects == [], "that is about another store"
+    table.tell(2, Outdated(Seen(REPLICAS[0], 5, 2)))
+    (found,) = table.effects
+    assert isinstance(found, FoundOlder) and "start 5" in found.text
+    table.tell(2, beat(64, last=2))
+    table.flush()
+    (acked,) = [each for each in table.tell(2, beat(64, last=2)) if isinstance(each, Acked)]
+    assert acked.store == 99
+    assert table.seat.log.last_lsn == 2
+    table.tell(2, Outdated(Seen(REPLICAS[0], 5, 2)))
+    assert table.effects == [], "it knows"
+
+
+def test_that_the_group_has_noted_a_start_is_noted() -> None:
+    table = Table(64, promised=64)
+    known = Known((Seen(REPLICAS[0], 1, 0),))
+    table.tell(2, replace(beat(64, last=1), known=known))
+    table.flush()
+    assert table.seat.log.crashed(Random(1)).starts_before == (1,)

@@ -6,14 +6,24 @@ from tests.replication.seat import CONFIG, EPOCH, REPLICAS, Seat, sent
 
 from tocsin.cluster.group_config import Ballot, GroupConfig, Replica
 from tocsin.cluster.lease import HOLDER_SHARE
+from tocsin.cluster.lives import Known, Life, Seen
 from tocsin.cluster.register import RegisterChange
-from tocsin.cluster.register_messages import Accept, Accepted, Heartbeat, HeartbeatAnswer, Prepare, Promise, Resigned
+from tocsin.cluster.register_messages import (
+    Accept,
+    Accepted,
+    Heartbeat,
+    HeartbeatAnswer,
+    Outdated,
+    Prepare,
+    Promise,
+    Resigned,
+)
 from tocsin.model.limits import ORDER_BYTES_MAX, ORDER_ENTRIES_MAX, UNCOMMITTED_ENTRIES_MAX
 from tocsin.replication.data_pool import digest_of
 from tocsin.replication.events import Committed, Record
 from tocsin.replication.log import NOOP
 from tocsin.replication.messages import Acked, GroupMessage, Order, Reference, Stand
-from tocsin.replication.primary import Primary
+from tocsin.replication.primary import Health, Primary
 from tocsin.replication.roles import Trigger
 
 ME, SECOND, THIRD = REPLICAS
@@ -378,3 +388,90 @@ def test_a_newcomer_that_stops_answering_holds_commits_up_for_a_moment_only() ->
     assert uncommitted(leader) == 0
     keep_publishing(leader, 8 * heartbeat)
     assert uncommitted(leader) == 0, "it is not waited for again at once"
+
+
+# ---- older copies (R16)
+
+
+def test_voters_are_told_who_was_seen_in_which_start_and_what_it_has() -> None:
+    leader = Leader()
+    leader.flush()
+    leader.machine.acked(2, Acked(EPOCH, SECOND.store, 1, Life(6, (5,), 9)), 0.0)
+    leader.machine.heartbeat_answer(3, HeartbeatAnswer(EPOCH, 0.0, 1.0, True, THIRD, Life(8, (7,), 3)))
+    leader.seat.taken()
+    beat = [each for each in leader.advance(0.5) if isinstance(each, Heartbeat)][-1]
+    assert beat.known == Known((Seen(ME, 1, 1), Seen(SECOND, 6, 1)), (Seen(THIRD, 8, 3),))
+
+
+def test_a_follower_that_is_an_older_copy_is_told_and_ejected() -> None:
+    leader = Leader()
+    leader.flush()
+    leader.machine.acked(2, Acked(EPOCH, SECOND.store, 1, Life(6, (5,), 0)), 0.0)
+    leader.acked(THIRD, 1)
+    leader.machine.acked(2, Acked(EPOCH, SECOND.store, 1, Life(9, (5, 8), 0)), 0.0)
+    assert leader.seat.sent() == [((2,), Outdated(Seen(SECOND, 6, 0)))]
+    leader.advance(0.5, THIRD)
+    (accept,) = leader.promised(leader.machine.config)
+    assert isinstance(accept, Accept) and accept.config.in_sync == (ME, THIRD)
+
+
+def test_a_voter_that_is_an_older_copy_grants_nothing() -> None:
+    leader = Leader()
+    answer = HeartbeatAnswer(EPOCH, 0.0, 1.0, True, SECOND, Life(6, (5,), 3))
+    leader.machine.heartbeat_answer(2, answer)
+    leader.machine.heartbeat_answer(1, HeartbeatAnswer(EPOCH, 0.0, 1.0, True, ME))
+    assert leader.machine.may_deliver(0.1)
+    other = Leader()
+    other.seat.context.memory.voters.note(SECOND, 6, 3)
+    other.machine.heartbeat_answer(2, HeartbeatAnswer(EPOCH, 0.0, 1.0, True, SECOND, Life(7, (5,), 3)))
+    other.machine.heartbeat_answer(1, HeartbeatAnswer(EPOCH, 0.0, 1.0, True, ME))
+    assert not other.machine.may_deliver(0.1)
+    assert other.seat.messages() == [Outdated(Seen(SECOND, 6, 3))]
+
+
+# ---- how it is
+
+
+def heard(leader: Leader, *voters: Replica) -> None:
+    for voter in voters:
+        leader.machine.heartbeat_answer(voter.node, HeartbeatAnswer(EPOCH, leader.now, 1.0, True, voter))
+
+
+def test_a_primary_is_well_when_it_has_heard_of_everybody() -> None:
+    leader = Leader()
+    assert leader.machine.health(0.0) == Health((1, 2, 3), (2, 3), stalled=True), "nobody yet"
+    leader.flush()
+    for replica in (SECOND, THIRD):
+        leader.acked(replica, 1)
+    heard(leader, *REPLICAS)
+    assert leader.machine.health(0.1) == Health()
+
+
+def test_a_vote_or_a_disk_that_is_lost_is_not_well() -> None:
+    leader = Leader()
+    leader.flush()
+    for replica in (SECOND, THIRD):
+        leader.acked(replica, 1)
+    heard(leader, ME, SECOND, Replica(3, 99))
+    assert leader.machine.health(0.1) == Health(voteless=(3,)), "another store has another vote"
+    leader.acked(Replica(3, 99), 0)
+    assert leader.machine.health(0.1) == Health(voteless=(3,), unheard=(3,)), "and another disk other records"
+
+
+def test_without_a_lease_or_confirmations_nothing_is_well() -> None:
+    leader = Leader()
+    leader.flush()
+    for replica in (SECOND, THIRD):
+        leader.acked(replica, 1)
+    heard(leader, *REPLICAS)
+    leader.machine.propose([Record(1, b"x")])
+    leader.advance(1.0)
+    heard(leader, *REPLICAS)
+    assert not leader.machine.health(leader.now).stalled, "it has a moment for that"
+    leader.advance(1.5)
+    heard(leader, *REPLICAS)
+    assert leader.machine.health(leader.now).stalled
+    alone = Leader()
+    alone.flush()
+    alone.acked(SECOND, 1)
+    assert alone.machine.health(0.1).stalled, "no majority has granted a lease"

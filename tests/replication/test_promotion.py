@@ -6,9 +6,11 @@ import pytest
 from tests.replication.seat import CONFIG, EPOCH, REPLICAS, SETTINGS, Seat, entry
 
 from tocsin.cluster.group_config import Ballot, GroupConfig, Replica, next_epoch
+from tocsin.cluster.lives import NO_LIFE, Known, Life, Seen
 from tocsin.cluster.proposer import Proposer
-from tocsin.cluster.register_messages import Accept, Accepted, Prepare, Promise, Refuse
+from tocsin.cluster.register_messages import Accept, Accepted, Outdated, Prepare, Promise, Refuse
 from tocsin.replication.context import Unsafe
+from tocsin.replication.events import FoundOlder
 from tocsin.replication.messages import Fence, Fenced, Fetch, Fetched
 from tocsin.replication.promotion import Phase, Promotion
 from tocsin.replication.roles import Trigger
@@ -21,22 +23,23 @@ NEW_EPOCH = next_epoch(EPOCH, rank=0)
 class Candidate:
     def __init__(self, *epochs: int, forced: bool = False) -> None:
         self.seat = Seat(1, *epochs)
-        self.proposer = Proposer(1, 1, (1, 2, 3), 1.0)
+        self.proposer = Proposer(1, 1, (1, 2, 3), 1.0, self.seat.context.memory)
         self.machine = Promotion(self.seat.context, self.proposer, now=0.0, forced=forced)
         ((receivers, prepare),) = self.seat.sent()
         assert (receivers, type(prepare)) == ((1, 2, 3), Prepare)
 
-    def promised(self, config: GroupConfig = CONFIG, hint: int = 0) -> None:
+    def promised(self, config: GroupConfig = CONFIG, hint: int = 0, *seen: Seen) -> None:
         for node in (1, 2):
             voter = REPLICAS[node - 1]
-            self.machine.received(node, Promise(self.proposer.ballot, voter, Ballot(0, 0, 1), config, hint), 0.1)
+            promise = Promise(self.proposer.ballot, voter, Ballot(0, 0, 1), config, hint, known=Known(seen))
+            self.machine.received(node, promise, 0.1)
 
     def flush(self) -> None:
         self.seat.flush()
         self.machine.log_progress(0.2)
 
-    def fenced(self, replica: Replica, end: LogEnd) -> None:
-        self.machine.fenced(Fenced(self.machine.epoch, replica, end), 0.3)
+    def fenced(self, replica: Replica, end: LogEnd, life: Life = NO_LIFE) -> None:
+        self.machine.fenced(Fenced(self.machine.epoch, replica, end, life), 0.3)
 
     def accepted(self) -> None:
         for node in (1, 2):
@@ -62,6 +65,7 @@ def test_the_whole_way() -> None:
 
 def test_enough_are_fenced_and_the_others_get_a_moment() -> None:
     candidate = Candidate(EPOCH)
+    candidate.seat.context.proven = True
     candidate.promised()
     candidate.flush()
     candidate.fenced(SECOND, LogEnd(EPOCH, 1))
@@ -190,3 +194,72 @@ def test_nobody_is_forced_without_a_majority_of_votes() -> None:
     candidate.machine.received(1, Promise(candidate.proposer.ballot, voter, Ballot(0, 0, 1), OTHERS_IN_SYNC, 0), 0.1)
     candidate.machine.tick(10.0)
     assert candidate.machine.trigger is Trigger.GAVE_UP
+
+
+# ---- older copies (R16)
+
+
+def test_an_older_copy_never_leads() -> None:
+    """The voters have seen a later start of this member than its files know."""
+    candidate = Candidate(EPOCH)
+    candidate.promised(CONFIG, 0, Seen(ME, 5, 1))
+    assert (candidate.machine.trigger, candidate.machine.unfit) == (Trigger.GAVE_UP, True)
+    (found,) = candidate.seat.taken()
+    assert isinstance(found, FoundOlder) and "older copy of this member" in found.text
+    assert candidate.seat.log.promised == EPOCH, "nobody was asked for anything"
+    candidate.seat.log.new_store = 99
+    candidate.flush()
+    assert candidate.seat.log.store != ME.store, "it is another replica from now on"
+
+
+def test_a_log_that_ends_before_what_was_seen_never_leads() -> None:
+    candidate = Candidate(EPOCH)
+    candidate.promised(CONFIG, 0, Seen(ME, 1, 2))
+    assert candidate.machine.trigger is None, "the same start"
+    candidate = Candidate(EPOCH)
+    candidate.seat.context.life = Life(6, (5,), 1)
+    candidate.promised(CONFIG, 0, Seen(ME, 5, 2))
+    assert (candidate.machine.trigger, candidate.machine.unfit) == (Trigger.GAVE_UP, True)
+
+
+def test_an_older_copy_of_another_member_is_no_fence() -> None:
+    """One of those who are fenced must have each committed record; an older copy has lost what it had."""
+    candidate = Candidate(EPOCH)
+    candidate.seat.context.proven = True
+    candidate.promised(CONFIG, 0, Seen(SECOND, 5, 1))
+    candidate.flush()
+    candidate.seat.taken()
+    candidate.fenced(SECOND, LogEnd(EPOCH, 1), Life(6, (4,), 1))
+    assert candidate.seat.sent() == [((2,), Outdated(Seen(SECOND, 5, 1)))]
+    candidate.machine.tick(0.3 + candidate.seat.context.settings.fence_grace_seconds)
+    assert candidate.machine.phase is Phase.FENCING
+    candidate.fenced(THIRD, LogEnd(EPOCH, 1))
+    assert candidate.machine.config is not None, "nobody waits for the one that is lost"
+    assert candidate.machine.config.in_sync == (ME, THIRD)
+
+
+def test_who_has_followed_no_primary_waits_for_all_logs() -> None:
+    """All were started together: the one with more may come a little later."""
+    candidate = Candidate(EPOCH)
+    candidate.promised()
+    candidate.flush()
+    candidate.fenced(SECOND, LogEnd(EPOCH, 1))
+    settings = candidate.seat.context.settings
+    candidate.machine.tick(0.3 + settings.meeting_seconds - 0.01)
+    assert candidate.seat.messages()[-1] == Fence(NEW_EPOCH)
+    candidate.fenced(THIRD, LogEnd(EPOCH, 2))
+    assert candidate.machine.phase is Phase.ADOPTING
+    late = Candidate(EPOCH)
+    late.promised()
+    late.flush()
+    late.fenced(SECOND, LogEnd(EPOCH, 1))
+    late.machine.tick(0.3 + settings.meeting_seconds)
+    assert late.machine.config is not None, "but not for ever"
+
+
+def test_an_operator_may_force_an_older_copy() -> None:
+    candidate = Candidate(EPOCH, forced=True)
+    candidate.promised(CONFIG, 0, Seen(ME, 5, 9))
+    candidate.flush()
+    candidate.machine.tick(0.3 + candidate.seat.context.settings.fence_seconds)
+    assert candidate.machine.config is not None and candidate.machine.config.unclean_lsn == 1

@@ -126,6 +126,22 @@ def test_clocks(clock: Clock) -> None:
     assert clock.wall() > 900_000_000
 
 
+_AWAY = 5_000
+
+
+def test_time_goes_on_while_the_machine_is_suspended() -> None:
+    """In a time namespace the clock that counts sleep is ahead, as after a suspension."""
+    program = "from tocsin.runtime.disk import SystemClock; import time; print(SystemClock().now() - time.monotonic())"
+    command = ["unshare", "--time", "--boottime", str(_AWAY), sys.executable, "-c", program]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare")
+    if done.returncode:
+        pytest.skip(f"no time namespace may be made: {done.stderr}")
+    assert float(done.stdout) > _AWAY - 1
+
+
 @pytest.mark.parametrize("random", [SystemRandom(), SeededRandom(3)], ids=["system", "seeded"])
 def test_randomness(random: Random) -> None:
     assert len({random.bytes(16) for _ in range(10)}) == 10

@@ -27,8 +27,12 @@ from tocsin.testing.clusters.world import ClusterShape
 from tocsin.testing.simulation.register_checks import Violation
 
 SEEDS_PER_PIECE = 24
-# Some 1,300 seeds of groups, and some of a member that has nobody to be in sync with.
-PIECES = [(shape, piece) for shape in SHAPES for piece in range(9 if shape.members > 1 else 1)]
+# Over 2,000 seeds of groups, most of them long, and some of a member that has nobody to be in sync with.
+PIECES = [
+    pytest.param(shape, piece, marks=pytest.mark.long if piece >= 5 else ())
+    for shape in SHAPES
+    for piece in range(14 if shape.members > 1 else 1)
+]
 SEEDS_OF_STAGES = 16
 SEEDS_OF_DRAINS = 12
 

@@ -38,6 +38,13 @@ def test_every_invariant_holds_while_the_role_is_handed_over_again_and_again(sha
     assert sum(outcome.stats.promotions for outcome in outcomes) > 40
 
 
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.members > 1], ids=str)
+def test_every_invariant_holds_while_disks_of_an_earlier_day_come_back(shape: Shape) -> None:
+    for seed in range(300, 310):
+        run_seed(seed, shape, old_copies=True)
+    run_seed(310, shape, old_copies=True, make_log=JournalBackedLog)
+
+
 def test_the_seeds_see_everything_that_they_should() -> None:
     """Fail-overs, changes of the in-sync set, snapshots and resent messages, in a handful of seeds."""
     outcomes = [run_seed(seed, Shape(3, 2)) for seed in range(100, 108)]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.system.load import Ledger, Load
+from tests.system.ledger import Ledger
+from tests.system.load import Load
 from tests.system.namespaces import Namespaces
 from tests.system.processes import PATIENCE
 
@@ -30,7 +31,17 @@ def running_cluster(
     folder: Path, make: MakeConfig, network: Namespaces | None = None, **settings: object
 ) -> Iterator[OwnCluster]:
     """All nodes run and agree; at the end none has stumbled, and none is left."""
-    cluster = OwnCluster(folder, make, {**SMALL, **settings}, (lambda name: ()) if network is None else network.command)
+    with started(made_cluster(folder, make, network, **settings)) as cluster:
+        yield cluster
+
+
+def made_cluster(folder: Path, make: MakeConfig, network: Namespaces | None = None, **settings: object) -> OwnCluster:
+    """Of which no node runs yet."""
+    return OwnCluster(folder, make, {**SMALL, **settings}, (lambda name: ()) if network is None else network.command)
+
+
+@contextmanager
+def started(cluster: OwnCluster) -> Iterator[OwnCluster]:
     try:
         cluster.start()
         cluster.wait_until_well()
@@ -52,28 +63,29 @@ def check_logs(cluster: OwnCluster) -> None:
 
 def wait_for_load(ledger: Ledger, confirmed: int, settled: int = 0) -> None:
     """Returns when so much more is confirmed and acknowledged than now."""
-    stored, done = ledger.confirmations + confirmed, len(ledger.acknowledged) + settled
+    stored, done = ledger.confirmations + confirmed, ledger.acknowledgements + settled
     ledger.wait_for(
-        lambda: ledger.confirmations >= stored and len(ledger.acknowledged) >= done,
+        lambda: ledger.confirmations >= stored and ledger.acknowledgements >= done,
         f"{confirmed} more messages are confirmed and {settled} more acknowledged",
     )
 
 
-def spread(network: Namespaces, client_managers: int, members: int) -> MakeConfig:
+def spread(network: Namespaces, client_managers: int, members: int, *, is_open: bool = False) -> MakeConfig:
     """A cluster with every node on a machine of its own. Clients are on the machines of the client managers, since
-    only there they need neither a password nor a certificate.
+    only there they need neither a password nor a certificate; or anywhere, when it is open to them.
     """
     managers = [f"cm-{number}" for number in range(1, client_managers + 1)]
     ranks = [f"mm-{number}" for number in range(1, members + 1)]
 
     def node(name: str, number: int) -> Node:
         is_manager = name in managers
+        host = network.address(name) if is_open else "127.0.0.1"
         return Node(
             name=name,
             number=number,
             roles=(CLIENT_MANAGER,) if is_manager else (MESSAGE_MANAGER,),
             addresses={_LAN: network.address(name)},
-            client=f"127.0.0.1:{CLIENT_PORT + number}" if is_manager else None,
+            client=f"{host}:{CLIENT_PORT + number}" if is_manager else None,
         )
 
     def make(cluster_id: str, fingerprint: str) -> ClusterConfig:
@@ -117,9 +129,15 @@ def until(cluster: OwnCluster, ledger: Ledger, condition: Callable[[], bool], wh
 
 
 @contextmanager
-def load_at(network: Namespaces, manager: str, url: str) -> Iterator[tuple[Load, Ledger]]:
-    """Producers and consumers on the machine of a client manager."""
+def load_at(network: Namespaces, machine: str, url: str) -> Iterator[tuple[Load, Ledger]]:
+    """Producers and consumers on one machine, such as that of a client manager."""
     load = Load(url, lead_max=LEAD_MAX, pause_s=PAUSE_SECONDS)
+    with running_at(network, machine, load):
+        yield load, load.ledger
+
+
+@contextmanager
+def running_at(network: Namespaces, machine: str, load: Load) -> Iterator[None]:
     begun, over = threading.Event(), threading.Event()
     failed: list[BaseException] = []
 
@@ -130,7 +148,7 @@ def load_at(network: Namespaces, manager: str, url: str) -> Iterator[tuple[Load,
 
     def run() -> None:
         try:
-            network.inside(manager, work)
+            network.inside(machine, work)
         except BaseException as error:
             failed.append(error)
         finally:
@@ -141,7 +159,10 @@ def load_at(network: Namespaces, manager: str, url: str) -> Iterator[tuple[Load,
     try:
         assert begun.wait(2 * PATIENCE)
         if not failed:
-            yield load, load.ledger
+            yield
+    except BaseException:
+        load.abandon()
+        raise
     finally:
         over.set()
         thread.join(4 * PATIENCE)

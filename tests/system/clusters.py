@@ -47,7 +47,7 @@ class ClusterProcesses:
     def group(self, number: int = 1) -> Any:
         return self.status()["groups"][number - 1]
 
-    def wait_for(self, condition: Callable[[Any], bool], what: str) -> Any:
+    def wait_for(self, condition: Callable[[Any], bool], what: str, seconds: float = READY_SECONDS) -> Any:
         seen: list[Any] = []
 
         def holds() -> bool:
@@ -55,7 +55,7 @@ class ClusterProcesses:
             return condition(seen[0])
 
         try:
-            until(holds, what, READY_SECONDS)
+            until(holds, what, seconds)
         except AssertionError as error:
             raise AssertionError(f"{error}: {json.dumps(seen[0])}\n{self.logs()}") from None
         return seen[0]

@@ -1,8 +1,8 @@
-"""Network namespaces as machines of a test: each has an address of its own, and wires that a test can move.
+"""Network namespaces as machines of a test: each has an address of its own, and a test says who hears whom.
 
-Every machine's wire ends in a hub, plugged into one of two bridges there: the mainland and an island. Who is moved to
-the island hears the others there and nobody else; its own interface stays up, so nothing tells it that it was cut
-off. Multicast crosses a bridge like a switch that does not look at it.
+Every machine's wire ends in a bridge, which multicast crosses like a switch that does not look at it. Where a wire
+leaves the bridge, a filter drops what comes from machines that are not to be heard there: so a cut can have any shape,
+also one way. Interfaces stay up, so nothing tells a machine that it was cut off.
 """
 
 from __future__ import annotations
@@ -20,9 +20,15 @@ from typing import Any, Self, TypeVar
 import pytest
 
 NETWORK = "10.77.0"
-MAINLAND, ISLAND = "mainland", "island"
 _PREFIX = "tocsin-test"
 _HUB = "hub"
+_BRIDGE = "bridge"
+# A machine's interface is numbered like the machine, in the last four bytes of its hardware address.
+_HARDWARE = "02:77:00:00:00:{:02x}"
+# Classic BPF, as tc reads it (operation, jump if true, jump if false, value), on a frame of Ethernet.
+_LOAD_SOURCE = "32 0 0 8"
+_DROP_IF = "21 {jump} 0 {number}"
+_PASS, _DROP = "6 0 0 4294967295", "6 0 0 2"
 _PLACES = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000
 _COMMAND_SECONDS = 20
@@ -39,6 +45,7 @@ class Namespaces:
             pytest.skip("network namespaces need root")
         self._run = f"{_PREFIX}-{os.getpid()}-{next(_runs)}"
         self._numbers = {name: number for number, name in enumerate(names, start=1)}
+        self._deaf: dict[str, frozenset[str]] = {name: frozenset() for name in names}
 
     def address(self, name: str) -> str:
         return f"{NETWORK}.{self._numbers[name]}"
@@ -47,14 +54,21 @@ class Namespaces:
         """What to put before a command that shall run on that machine."""
         return ["ip", "netns", "exec", self._space(name)]
 
+    def cut(self, deaf: Iterable[tuple[str, str]]) -> None:
+        """From now on the first machine of each pair does not hear the second; all others hear each other."""
+        unheard: dict[str, set[str]] = {name: set() for name in self._numbers}
+        for hearer, source in deaf:
+            unheard[hearer].add(source)
+        for hearer, sources in unheard.items():
+            self._filter(hearer, frozenset(sources))
+
     def isolate(self, names: Iterable[str]) -> None:
         """These machines hear each other and nobody else."""
-        for name in names:
-            self._plug(name, ISLAND)
+        island = set(names)
+        self.cut((a, b) for a in self._numbers for b in self._numbers if (a in island) != (b in island))
 
     def heal(self) -> None:
-        for name in self._numbers:
-            self._plug(name, MAINLAND)
+        self.cut(())
 
     def inside(self, name: str, work: Callable[[], T]) -> T:
         """Runs a function on that machine: sockets it opens, also on threads it starts, are there."""
@@ -87,33 +101,54 @@ class Namespaces:
     def __exit__(self, *_: object) -> None:
         for space in _spaces():
             if space.startswith(self._run + "-"):
-                _ip("netns", "delete", space)
+                _run("ip", "netns", "delete", space)
 
     def _build(self) -> None:
         hub = self._space(_HUB)
-        _ip("netns", "add", hub)
-        for bridge in (MAINLAND, ISLAND):
-            _ip("-n", hub, "link", "add", bridge, "type", "bridge", "mcast_snooping", "0", "forward_delay", "0")
-            _ip("-n", hub, "link", "set", bridge, "up")
+        _run("ip", "netns", "add", hub)
+        _run("ip", "-n", hub, "link", "add", _BRIDGE, "type", "bridge", "mcast_snooping", "0", "forward_delay", "0")
+        _run("ip", "-n", hub, "link", "set", _BRIDGE, "up")
         for name, number in self._numbers.items():
-            space, port = self._space(name), f"port{number}"
-            _ip("netns", "add", space)
-            _ip("-n", hub, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", space)
-            _ip("-n", hub, "link", "set", port, "master", MAINLAND, "up")
-            _ip("-n", space, "link", "set", "lo", "up")
-            _ip("-n", space, "address", "add", f"{self.address(name)}/24", "dev", "eth0")
-            _ip("-n", space, "link", "set", "eth0", "up")
+            space, port = self._space(name), self._port(name)
+            _run("ip", "netns", "add", space)
+            _run("ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", space)
+            _run("ip", "-n", hub, "link", "set", port, "master", _BRIDGE, "up")
+            _run("tc", "-n", hub, "qdisc", "add", "dev", port, "clsact")
+            _run("ip", "-n", space, "link", "set", "lo", "up")
+            _run("ip", "-n", space, "link", "set", "eth0", "address", _HARDWARE.format(number))
+            _run("ip", "-n", space, "address", "add", f"{self.address(name)}/24", "dev", "eth0")
+            _run("ip", "-n", space, "link", "set", "eth0", "up")
 
-    def _plug(self, name: str, bridge: str) -> None:
-        _ip("-n", self._space(_HUB), "link", "set", f"port{self._numbers[name]}", "master", bridge)
+    def _filter(self, name: str, sources: frozenset[str]) -> None:
+        if sources == self._deaf[name]:
+            return
+        way = ("-n", self._space(_HUB), "filter")
+        place = ("dev", self._port(name), "egress")
+        if sources:
+            program = _program(sorted(self._numbers[source] for source in sources))
+            _run("tc", *way, "replace", *place, "pref", "1", "handle", "1", "bpf", "da", "bytecode", program)
+        else:
+            _run("tc", *way, "delete", *place)
+        self._deaf[name] = sources
+
+    def _port(self, name: str) -> str:
+        return f"port{self._numbers[name]}"
 
     def _space(self, name: str) -> str:
         return f"{self._run}-{name}"
 
 
-def _ip(*arguments: str) -> None:
-    done = subprocess.run(["ip", *arguments], capture_output=True, timeout=_COMMAND_SECONDS)
-    assert done.returncode == 0, f"ip {' '.join(arguments)}: {done.stderr.decode()}"
+def _program(numbers: Sequence[int]) -> str:
+    """A filter that drops the frames of these machines."""
+    count = len(numbers)
+    tests = [_DROP_IF.format(jump=count - turn, number=number) for turn, number in enumerate(numbers)]
+    lines = [_LOAD_SOURCE, *tests, _PASS, _DROP]
+    return ",".join([str(len(lines)), *lines])
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, timeout=_COMMAND_SECONDS)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr.decode()}"
 
 
 def _spaces() -> list[str]:
@@ -127,7 +162,7 @@ def _remove_leftovers() -> None:
         if not Path(f"/proc/{pid}").exists():
             with suppress(AssertionError):
                 # Another process that tests at the same time may be faster.
-                _ip("netns", "delete", space)
+                _run("ip", "netns", "delete", space)
 
 
 def _enter(place: Path) -> None:

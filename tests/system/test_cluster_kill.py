@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.system.cluster_load import LEAD_MAX, PAUSE_SECONDS, running_cluster, until, wait_for_load
-from tests.system.load import Ledger, Load, check
+from tests.system.ledger import Ledger, check
+from tests.system.load import Load
 
 from tocsin.cli.bench.cluster import OwnCluster, shaped
 
@@ -27,8 +28,7 @@ def victim(cluster: OwnCluster, turn: int) -> str:
 def kill_and_restart(cluster: OwnCluster, ledger: Ledger, name: str, *, at_once: bool) -> None:
     """At once, or when the others have noticed and go on without it."""
     before = cluster.leading_report()
-    with ledger.fault():
-        cluster.kill(name)
+    cluster.kill(name)
     if not at_once and name in cluster.members:
         until(cluster, ledger, lambda: goes_on_without(cluster, name, before.version), f"goes on without {name}")
         wait_for_load(ledger, confirmed=200)
@@ -42,6 +42,7 @@ def goes_on_without(cluster: OwnCluster, name: str, version: int) -> bool:
     return report is not None and report.version > version and cluster.config.node(name).number not in report.in_sync
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_nothing_confirmed_is_lost_when_nodes_are_killed(tmp_path: Path) -> None:
     chance = random.Random(SEED)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.system.cluster_load import load_at, running_cluster, spread, until, url_at, wait_for_load
-from tests.system.load import check
+from tests.system.ledger import check
 from tests.system.namespaces import Namespaces
 from tests.system.processes import PATIENCE
 
@@ -85,8 +85,7 @@ def test_a_primary_that_is_cut_off_stops_serving_and_joins_again(tmp_path: Path)
         old = cluster.primary()
         assert old is not None
         old_epoch = epoch_of(cluster, old)
-        with ledger.fault():
-            network.isolate([old, "cm-2"])
+        network.isolate([old, "cm-2"])
         network.inside("cm-2", islander.speak)
         until(cluster, ledger, other_leads(cluster, old), "has another primary")
         wait_for_load(ledger, confirmed=500, settled=100)

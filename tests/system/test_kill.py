@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from tests.system.load import Ledger, Load, check
+from tests.system.ledger import Ledger, check
+from tests.system.load import Load
 from tests.system.processes import ServerProcess
 
-KILLS = 20
+KILLS = 10
 SEED = 20_177
 SETTINGS = {"segment_bytes": 1024 * 1024, "max_message_bytes": 128 * 1024}
 
@@ -18,15 +19,14 @@ def kill_and_restart(server: ServerProcess, load: Load, ledger: Ledger, kills: i
     chance = random.Random(SEED)
     for number in range(1, kills + 1):
         stored = ledger.confirmations + chance.choice((1, 100, 400, 1_000, 2_000))
-        settled = len(ledger.acknowledged) + chance.choice((0, 0, 20, 200))
+        settled = ledger.acknowledgements + chance.choice((0, 0, 20, 200))
         ledger.wait_for(
             lambda stored=stored, settled=settled: (  # type: ignore[misc]
-                ledger.confirmations >= stored and len(ledger.acknowledged) >= settled
+                ledger.confirmations >= stored and ledger.acknowledgements >= settled
             ),
             f"there is load before kill {number}",
         )
-        with ledger.fault():
-            server.kill()
+        server.kill()
         server.start()
     load.finish()
 

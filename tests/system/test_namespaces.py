@@ -63,12 +63,29 @@ def test_a_machine_that_is_cut_off_hears_nobody_until_it_is_healed() -> None:
         network.isolate(["b"])
         assert not hears(second, speaking, SILENCE_SECONDS)
         assert hears(third, speaking, HEARD_SECONDS_MAX)
-        network.isolate(["a"])
+        network.isolate(["a", "b"])
         assert hears(second, speaking, HEARD_SECONDS_MAX), "those on the island hear each other"
         assert not hears(third, speaking, SILENCE_SECONDS)
         network.heal()
         for listening in (second, third):
             assert hears(listening, speaking, HEARD_SECONDS_MAX)
+
+
+def test_a_cut_may_be_one_way() -> None:
+    with (
+        Namespaces(["a", "b", "c"]) as network,
+        closing(opened(network, "a", mouth)) as first,
+        closing(opened(network, "b", mouth)) as second,
+        closing(opened(network, "b", ear)) as second_ear,
+        closing(opened(network, "c", ear)) as third_ear,
+    ):
+        network.cut([("b", "a"), ("b", "c"), ("c", "b")])
+        assert hears(third_ear, first, HEARD_SECONDS_MAX)
+        assert not hears(second_ear, first, SILENCE_SECONDS)
+        assert not hears(third_ear, second, SILENCE_SECONDS)
+        network.cut([("b", "a")])
+        assert not hears(second_ear, first, SILENCE_SECONDS)
+        assert hears(third_ear, second, HEARD_SECONDS_MAX)
 
 
 def test_nothing_is_left_behind() -> None:

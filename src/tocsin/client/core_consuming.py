@@ -294,6 +294,8 @@ class ConsumerState:
         self.ended = True
         self.error = error
         self.ready = False
+        if error is not None:
+            self.settlements.fail(error)
         self.notify()
 
     def on_unreadable(self, error: TocsinError) -> None:

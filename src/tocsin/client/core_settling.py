@@ -90,6 +90,9 @@ class Settlements:
                 self._write(Settle(self.consumer.number, Outcome.RENEW, self._next(), _part(ranges, start)))
 
     def _settle(self, outcome: Outcome, ranges: list[Range], delay_ms: int | None = None, reason: str = "") -> None:
+        if self.consumer.ended:
+            # The server has let everything go, and answers nothing that is said about it.
+            return
         for start in range(0, len(ranges), RANGES_PER_FRAME_SENT):
             part = _part(ranges, start)
             for first, end in part:

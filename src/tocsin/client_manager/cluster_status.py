@@ -43,9 +43,14 @@ class ClusterStatus:
                 "in_sync": list(leading.in_sync), "committed": leading.committed, "last": leading.last,
                 "destinations": leading.destinations, "live_bytes": leading.live_bytes,
                 "free_bytes": leading.free_bytes, "unclean_epoch": leading.unclean_epoch,
-                "unclean_lsn": leading.unclean_lsn,
+                "unclean_lsn": leading.unclean_lsn, "stalled": leading.stalled,
+                "voteless": [self._named(node) for node in leading.voteless],
+                "unheard": [self._named(node) for node in leading.unheard],
             }  # fmt: skip
         return fields
+
+    def _named(self, node: int) -> str:
+        return self._names.get(node, "") or f"node {node}"
 
     def _member(self, group: int, node: int) -> dict[str, Any]:
         state = self._members[group].get(node)

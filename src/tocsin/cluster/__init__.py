@@ -9,6 +9,7 @@ register           the register: compare and set on a value that a majority keep
 group_config       the value: epoch, primary, in-sync set, voters
 voter              keeps the value and grants leases
 vote               what a voter must not forget, and its file
+lives              how an older copy of a log or of a vote is told from the newest
 lease              who may deliver, and until when
 proposer           one round at the register
 register_messages  what is said between them

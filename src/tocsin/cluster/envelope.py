@@ -11,8 +11,8 @@
     "U"  Unlinked     primary -> client manager: u32 epoch, u32 link
     "S"  GroupStatus  member -> everybody: u32 epoch, u16 primary, u8 role, u64 committed, u64 last, u32 destinations,
                       u64 live bytes, u64 free bytes, u32 epoch and u64 LSN of the last unclean promotion, u32 damaged,
-                      u32 mended,
-                      u16 count and as many u16 nodes in sync, the same of all members
+                      u32 mended, u8 1 when nothing is confirmed, u16 count and as many u16 nodes in sync, the same of
+                      all members, of voters that are not heard of, and of in-sync members that are not
     "N"  NameChanged  primary of a name's slot -> client managers: text name
 
 A link is one run of commands of a client manager to one primary: it starts with everything that the
@@ -31,13 +31,13 @@ from tocsin.cluster.commands import Command, Reply
 from tocsin.cluster.packing import Packer, Unpacker
 from tocsin.cluster.reply_codec import pack_reply, unpack_reply
 from tocsin.model.errors import ProtocolError
-from tocsin.model.limits import COMMANDS_PER_MESSAGE_MAX, GROUP_MEMBERS_MAX
+from tocsin.model.limits import COMMANDS_PER_MESSAGE_MAX, GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX
 from tocsin.runtime.ports import Buffer
 
 _COMMANDS = struct.Struct("<IIQH")
 _REPLIES = struct.Struct("<IIQH")
 _UNLINKED = struct.Struct("<II")
-_STATUS = struct.Struct("<IHBQQIQQIQII")
+_STATUS = struct.Struct("<IHBQQIQQIQII?")
 
 
 class MemberRole(IntEnum):
@@ -102,6 +102,12 @@ class GroupStatus:
     """Records on this member's disk that cannot be read, and that no other member could mend."""
     mended: int = 0
     """Damaged records that were put right since it started."""
+    stalled: bool = False
+    """Of a primary: it delivers nothing, or confirms nothing."""
+    voteless: tuple[int, ...] = ()
+    """Of a primary: voters that it has not heard of lately, or whose vote is lost."""
+    unheard: tuple[int, ...] = ()
+    """Of a primary: in-sync members that it has not heard of lately where its log ends."""
 
 
 @dataclass(slots=True)
@@ -162,24 +168,27 @@ def _pack_status(packer: Packer, message: GroupStatus) -> None:
     packer.record(
         _STATUS, message.epoch, message.primary, message.role, message.committed, message.last, message.destinations,
         message.live_bytes, message.free_bytes, message.unclean_epoch, message.unclean_lsn,
-        message.damaged, message.mended,
+        message.damaged, message.mended, message.stalled,
     )  # fmt: skip
-    for nodes in (message.in_sync, message.members):
+    for nodes in (message.in_sync, message.members, message.voteless, message.unheard):
         packer.u16(len(nodes))
         for node in nodes:
             packer.u16(node)
 
 
 def _unpack_status(unpacker: Unpacker) -> GroupStatus:
-    epoch, primary, role, committed, last, destinations, *rest = unpacker.record(_STATUS)
+    epoch, primary, role, *figures = unpacker.record(_STATUS)
     if role not in _ROLES:
         raise ProtocolError(f"A member's status has the unknown role {role}.")
-    in_sync, members = _unpack_nodes(unpacker), _unpack_nodes(unpacker)
-    return GroupStatus(epoch, primary, _ROLES[role], in_sync, members, committed, last, destinations, *rest)
+    in_sync, members = _unpack_nodes(unpacker, GROUP_MEMBERS_MAX), _unpack_nodes(unpacker, GROUP_MEMBERS_MAX)
+    status = GroupStatus(epoch, primary, _ROLES[role], in_sync, members, *figures)
+    status.voteless = _unpack_nodes(unpacker, GROUP_VOTERS_MAX)
+    status.unheard = _unpack_nodes(unpacker, GROUP_MEMBERS_MAX)
+    return status
 
 
-def _unpack_nodes(unpacker: Unpacker) -> tuple[int, ...]:
-    return tuple(unpacker.u16() for _ in range(unpacker.count(GROUP_MEMBERS_MAX)))
+def _unpack_nodes(unpacker: Unpacker, most: int) -> tuple[int, ...]:
+    return tuple(unpacker.u16() for _ in range(unpacker.count(most)))
 
 
 def _pack_name(packer: Packer, message: NameChanged) -> None:

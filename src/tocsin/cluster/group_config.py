@@ -70,6 +70,10 @@ class GroupConfig:
     unclean_lsn: int = 0
     """Where the log ended that it took: what was confirmed behind it is lost."""
 
+    @property
+    def unclean(self) -> tuple[int, int]:
+        return self.unclean_epoch, self.unclean_lsn
+
     def with_in_sync(self, in_sync: Iterable[Replica]) -> GroupConfig:
         return replace(self, version=self.version + 1, in_sync=tuple(sorted(in_sync)))
 
@@ -83,6 +87,10 @@ class GroupConfig:
 
     def uncleanly_led_by(self, primary: int, epoch: int, in_sync: Iterable[Replica], lsn: int) -> GroupConfig:
         return replace(self.led_by(primary, epoch, in_sync), unclean_epoch=epoch, unclean_lsn=lsn)
+
+
+NO_CONFIG = GroupConfig(0, 0, 0, (), (), 1)
+"""What is known of a group before anything is."""
 
 
 def first_config(members: Collection[Replica], voters: Collection[Replica], copies: int) -> GroupConfig:

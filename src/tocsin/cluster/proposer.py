@@ -2,7 +2,8 @@
 
 A round belongs to one ballot. It ends when a majority has accepted, when so many refuse that no majority is
 left, or when its time is over; in the last two cases a value that was proposed may still have been chosen, or
-not: only the next round can tell.
+not: only the next round can tell. A voter whose file is an older copy has forgotten promises: it is told so, and its
+answers count for nothing (R16).
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from tocsin.cluster.group_config import NO_BALLOT, GroupConfig, Replica, is_majority, next_ballot
+from tocsin.cluster.lives import Life, Memory
 from tocsin.cluster.register_events import Send
-from tocsin.cluster.register_messages import Accept, Accepted, Prepare, Promise, Refuse, RegisterMessage
+from tocsin.cluster.register_messages import Accept, Accepted, Outdated, Prepare, Promise, Refuse, RegisterMessage
 
 RESEND_SECONDS = 0.1
 """How long a voter has for its answer before it is asked again."""
@@ -29,8 +31,11 @@ class Stage(Enum):
 
 
 class Proposer:
-    def __init__(self, node: int, boot: int, voters: Sequence[int], round_seconds: float) -> None:
+    def __init__(
+        self, node: int, boot: int, voters: Sequence[int], round_seconds: float, memory: Memory | None = None
+    ) -> None:
         self._node, self._boot, self._round_seconds = node, boot, round_seconds
+        self.memory = memory or Memory()
         self._voters = tuple(voters)
         self._highest = NO_BALLOT
         self.ballot = NO_BALLOT
@@ -40,7 +45,8 @@ class Proposer:
         self.commit_hint = 0
         self.wait = 0.0
         """After FAILED: how long the lease that stood in the way lasts."""
-        self._answers: dict[int, Replica] = {}
+        self._answers: dict[int, tuple[Replica, Life]] = {}
+        self._promises: list[Promise] = []
         self._refused: set[int] = set()
         self._accepted_at = NO_BALLOT
         self._deadline = self._resend_at = 0.0
@@ -48,7 +54,7 @@ class Proposer:
     def start(self, now: float) -> list[Send[RegisterMessage]]:
         self.ballot = self._highest = next_ballot(self._highest, self._node, self._boot)
         self.learned, self.proposed, self._accepted_at = None, None, NO_BALLOT
-        self.commit_hint, self.wait = 0, 0.0
+        self.commit_hint, self.wait, self._promises = 0, 0.0, []
         self._begin(Stage.PREPARING, now)
         return self._ask()
 
@@ -73,31 +79,61 @@ class Proposer:
             message = Accept(self.ballot, self.proposed)
         return [Send(silent, message)] if silent else []
 
-    def received(self, sender: int, message: Promise | Accepted | Refuse) -> None:
+    def received(self, sender: int, message: Promise | Accepted | Refuse) -> list[Send[RegisterMessage]]:
         """Look at `stage` afterwards."""
         if isinstance(message, Refuse):
             self._highest = max(self._highest, message.promised)
         if message.ballot != self.ballot:
-            return
+            return []
         if isinstance(message, Promise) and self.stage is Stage.PREPARING:
             self._promised(sender, message)
         elif isinstance(message, Accepted) and self.stage is Stage.PROPOSING:
             self._accepted(sender, message)
         elif isinstance(message, Refuse) and self.stage in (Stage.PREPARING, Stage.PROPOSING):
             self._was_refused(sender, message)
+        return self._complaints()
 
     def _promised(self, sender: int, message: Promise) -> None:
-        self._answers[sender] = message.voter
+        self._answers[sender] = message.voter, message.life
+        self._promises.append(message)
         self.commit_hint = max(self.commit_hint, message.commit_hint)
         if message.config is not None and message.accepted > self._accepted_at:
             self._accepted_at, self.learned = message.accepted, message.config
-        if self.learned is not None and is_majority(self.learned.voters, self._answers.values()):
+        self._remember()
+        if self.learned is not None and is_majority(self.learned.voters, self._trusted()):
             self.stage = Stage.LEARNED
+            self._note()
+
+    def _remember(self) -> None:
+        """What the voters know of each other and of members; of members nothing from before a forced promotion."""
+        learned, memory = self.learned, self.memory
+        if learned is None:
+            return
+        memory.settle(learned)
+        for promise in self._promises:
+            memory.voters.merge(promise.known.voters)
+            if promise.config is not None and promise.config.unclean_epoch == learned.unclean_epoch:
+                memory.members.merge(promise.known.members)
+
+    def _trusted(self) -> list[Replica]:
+        """Who has answered and is no older copy, as far as is known."""
+        voters = self.memory.voters
+        return [replica for replica, life in self._answers.values() if voters.evidence(replica, life) is None]
+
+    def _note(self) -> None:
+        """A majority has told what it knows: who passes for no older copy now has promised this ballot."""
+        for replica, life in self._answers.values():
+            if self.memory.voters.evidence(replica, life) is None:
+                self.memory.voters.note(replica, life.start, self.ballot.counter)
+
+    def _complaints(self) -> list[Send[RegisterMessage]]:
+        found = ((node, self.memory.voters.evidence(*answer)) for node, answer in self._answers.items())
+        return [Send((node,), Outdated(evidence)) for node, evidence in found if evidence is not None]
 
     def _accepted(self, sender: int, message: Accepted) -> None:
-        self._answers[sender] = message.voter
+        self._answers[sender] = message.voter, message.life
         assert self.learned is not None and self.proposed is not None
-        answered = self._answers.values()
+        answered = self._trusted()
         # When a voter is replaced both sets must agree, so that no later round can miss this value.
         if is_majority(self.learned.voters, answered) and is_majority(self.proposed.voters, answered):
             self.stage = Stage.CHOSEN

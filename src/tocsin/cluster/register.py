@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tocsin.cluster.group_config import GroupConfig
+from tocsin.cluster.lives import Memory
 from tocsin.cluster.proposer import Proposer, Stage
 from tocsin.cluster.register_events import Send
 from tocsin.cluster.register_messages import Accepted, Initialise, Promise, Refuse, RegisterMessage
@@ -46,9 +47,15 @@ class RegisterChange:
     """
 
     def __init__(
-        self, node: int, boot: int, voters: Sequence[int], round_seconds: float, chance: Callable[[], float]
+        self,
+        node: int,
+        boot: int,
+        voters: Sequence[int],
+        round_seconds: float,
+        chance: Callable[[], float],
+        memory: Memory | None = None,
     ) -> None:
-        self.proposer = Proposer(node, boot, voters, round_seconds)
+        self.proposer = Proposer(node, boot, voters, round_seconds, memory)
         self.outcome: GroupConfig | None = None
         self.abandoned = False
         self._back_off = BackOff(chance)
@@ -67,8 +74,7 @@ class RegisterChange:
         return self.proposer.start(now)
 
     def received(self, sender: int, message: Promise | Accepted | Refuse, now: float) -> list[Send[RegisterMessage]]:
-        self.proposer.received(sender, message)
-        return self._step(now)
+        return [*self.proposer.received(sender, message), *self._step(now)]
 
     def tick(self, now: float) -> list[Send[RegisterMessage]]:
         if not self.busy:

@@ -1,19 +1,23 @@
 """What is said between the voters of a group and those who ask them: the register and the lease.
 
 Each message is a body behind one byte that names it, inside the frame of `replication.codec`. Little-endian;
-`ballot` is u64 counter, u16 node, u32 boot; `config` as in group_config; `replica` u16 node, u64 store.
+`ballot` is u64 counter, u16 node, u32 boot; `config` as in group_config; `replica` u16 node, u64 store; `life`, `seen`
+and `known` as in lives.
 
     1  Prepare          ballot
-    2  Promise          ballot, replica of the voter, accepted ballot, u8 flag, config, u64 commit hint
+    2  Promise          ballot, replica of the voter, accepted ballot, u8 flag, config, u64 commit hint, life of the
+                        voter, known
     3  Refuse           ballot refused, ballot promised, f64 seconds until the lease that stood in the way ends
     4  Accept           ballot, config
-    5  Accepted         ballot, replica of the voter
+    5  Accepted         ballot, replica of the voter, life of the voter
     6  Initialise       config                      the first value, taken only by a voter without any
     7  Heartbeat        u32 epoch, f64 sent, u8 leased, u64 commit, u64 last, config of the primary,
-                        u16 count, then as often: u16 node, f64 stamp    what was last heard from each voter
-    8  HeartbeatAnswer  u32 epoch, f64 sent, f64 stamp, u8 granted, replica of the voter
+                        u16 count, then as often: u16 node, f64 stamp    what was last heard from each voter;
+                        known
+    8  HeartbeatAnswer  u32 epoch, f64 sent, f64 stamp, u8 granted, replica of the voter, life of the voter
     9  Resigned         u32 epoch, f64 sent         the primary gives its lease back
    10  CommitSeen       u32 epoch, u64 LSN          of a client manager
+   11  Outdated         seen                        an older copy of the receiver's files has answered
 """
 
 from __future__ import annotations
@@ -34,6 +38,19 @@ from tocsin.cluster.group_config import (
     unpack_config,
     unpack_replica,
 )
+from tocsin.cluster.lives import (
+    NO_LIFE,
+    NOTHING,
+    Known,
+    Life,
+    Seen,
+    pack_known,
+    pack_life,
+    pack_seen,
+    unpack_known,
+    unpack_life,
+    unpack_seen,
+)
 from tocsin.cluster.packing import Packer, Unpacker
 from tocsin.model.limits import GROUP_VOTERS_MAX
 
@@ -53,6 +70,9 @@ class Promise:
     config: GroupConfig | None
     commit_hint: int
     """The highest committed LSN that the voter has heard of since it started: for the audit."""
+    life: Life = NO_LIFE
+    known: Known = NOTHING
+    """What the voter remembers of members and other voters (R16)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +92,7 @@ class Accept:
 class Accepted:
     ballot: Ballot
     voter: Replica
+    life: Life = NO_LIFE
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +114,8 @@ class Heartbeat:
     config: GroupConfig
     echoes: tuple[tuple[int, float], ...]
     """For each voter the stamp of its last answer: proof that the way back works."""
+    known: Known = NOTHING
+    """What the primary knows of members in sync and of voters: whoever votes remembers it (R16)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +126,7 @@ class HeartbeatAnswer:
     """The voter's clock."""
     granted: bool
     voter: Replica
+    life: Life = NO_LIFE
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +146,25 @@ class CommitSeen:
     lsn: int
 
 
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """Your files, of the log or of the vote, are an older copy: this much was seen of them before (R16)."""
+
+    seen: Seen
+
+
 RegisterMessage: TypeAlias = (
-    Prepare | Promise | Refuse | Accept | Accepted | Initialise | Heartbeat | HeartbeatAnswer | Resigned | CommitSeen
+    Prepare
+    | Promise
+    | Refuse
+    | Accept
+    | Accepted
+    | Initialise
+    | Heartbeat
+    | HeartbeatAnswer
+    | Resigned
+    | CommitSeen
+    | Outdated
 )
 
 
@@ -143,13 +184,16 @@ def _pack_promise(packer: Packer, message: Promise) -> None:
     if message.config is not None:
         pack_config(packer, message.config)
     packer.u64(message.commit_hint)
+    pack_life(packer, message.life)
+    pack_known(packer, message.known)
 
 
 def _unpack_promise(unpacker: Unpacker) -> Promise:
     ballot, voter = unpack_ballot(unpacker), unpack_replica(unpacker)
     accepted = unpack_ballot(unpacker)
     config = unpack_config(unpacker) if unpacker.flag() else None
-    return Promise(ballot, voter, accepted, config, unpacker.u64())
+    hint, life = unpacker.u64(), unpack_life(unpacker)
+    return Promise(ballot, voter, accepted, config, hint, life, unpack_known(unpacker))
 
 
 def _pack_refuse(packer: Packer, message: Refuse) -> None:
@@ -174,10 +218,11 @@ def _unpack_accept(unpacker: Unpacker) -> Accept:
 def _pack_accepted(packer: Packer, message: Accepted) -> None:
     pack_ballot(packer, message.ballot)
     pack_replica(packer, message.voter)
+    pack_life(packer, message.life)
 
 
 def _unpack_accepted(unpacker: Unpacker) -> Accepted:
-    return Accepted(unpack_ballot(unpacker), unpack_replica(unpacker))
+    return Accepted(unpack_ballot(unpacker), unpack_replica(unpacker), unpack_life(unpacker))
 
 
 def _pack_initialise(packer: Packer, message: Initialise) -> None:
@@ -199,6 +244,7 @@ def _pack_heartbeat(packer: Packer, message: Heartbeat) -> None:
     for node, stamp in message.echoes:
         packer.u16(node)
         packer.f64(stamp)
+    pack_known(packer, message.known)
 
 
 _ECHO = struct.Struct("<Hd")
@@ -208,7 +254,7 @@ def _unpack_heartbeat(unpacker: Unpacker) -> Heartbeat:
     epoch, sent, leased = unpacker.u32(), unpacker.f64(), unpacker.flag()
     commit, last, config = unpacker.u64(), unpacker.u64(), unpack_config(unpacker)
     echoes = tuple(_ECHO.iter_unpack(unpacker.view(unpacker.count(GROUP_VOTERS_MAX) * _ECHO.size)))
-    return Heartbeat(epoch, sent, leased, commit, last, config, echoes)
+    return Heartbeat(epoch, sent, leased, commit, last, config, echoes, unpack_known(unpacker))
 
 
 def _pack_heartbeat_answer(packer: Packer, message: HeartbeatAnswer) -> None:
@@ -217,11 +263,12 @@ def _pack_heartbeat_answer(packer: Packer, message: HeartbeatAnswer) -> None:
     packer.f64(message.stamp)
     packer.u8(message.granted)
     pack_replica(packer, message.voter)
+    pack_life(packer, message.life)
 
 
 def _unpack_heartbeat_answer(unpacker: Unpacker) -> HeartbeatAnswer:
     epoch, sent, stamp, granted = unpacker.u32(), unpacker.f64(), unpacker.f64(), unpacker.flag()
-    return HeartbeatAnswer(epoch, sent, stamp, granted, unpack_replica(unpacker))
+    return HeartbeatAnswer(epoch, sent, stamp, granted, unpack_replica(unpacker), unpack_life(unpacker))
 
 
 def _pack_resigned(packer: Packer, message: Resigned) -> None:
@@ -242,6 +289,14 @@ def _unpack_commit_seen(unpacker: Unpacker) -> CommitSeen:
     return CommitSeen(unpacker.u32(), unpacker.u64())
 
 
+def _pack_outdated(packer: Packer, message: Outdated) -> None:
+    pack_seen(packer, message.seen)
+
+
+def _unpack_outdated(unpacker: Unpacker) -> Outdated:
+    return Outdated(unpack_seen(unpacker))
+
+
 REGISTER_CODECS: dict[int, tuple[type, Callable[..., None], Callable[[Unpacker], RegisterMessage]]] = {
     1: (Prepare, _pack_prepare, _unpack_prepare),
     2: (Promise, _pack_promise, _unpack_promise),
@@ -253,4 +308,5 @@ REGISTER_CODECS: dict[int, tuple[type, Callable[..., None], Callable[[Unpacker],
     8: (HeartbeatAnswer, _pack_heartbeat_answer, _unpack_heartbeat_answer),
     9: (Resigned, _pack_resigned, _unpack_resigned),
     10: (CommitSeen, _pack_commit_seen, _unpack_commit_seen),
+    11: (Outdated, _pack_outdated, _unpack_outdated),
 }

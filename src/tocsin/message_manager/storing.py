@@ -138,7 +138,9 @@ def _store(state: DestinationState, command: Publish, ledger: Ledger) -> None:
     if block.stage != NO_ID:
         _store_staged(state, command, ledger)
         return
-    delayed = bool(block.delivery_time) and due_ms(block, ledger.now_ms) > ledger.now_ms
+    due = due_ms(block, ledger.now_ms) if block.delivery_time else 0
+    # What is due at once still comes behind what was due earlier and has not had its turn.
+    delayed = due > ledger.now_ms or state.delayed.is_due(due)
     first = DELAYED if delayed else state.log.next_offset
     # A delay is counted from the record's time; the batch is appended, in order, when it is due.
     time = ledger.now_ms if delayed else append_time(state, ledger)

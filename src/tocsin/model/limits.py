@@ -297,6 +297,10 @@ COPIES_MAX = 2
 GROUP_VOTERS_MAX = 31
 VOTER_ANSWERS_MAX = 64
 """Answers of a voter that wait for its disk."""
+STARTS_KEPT_MAX = 64
+"""Starts of a member or voter, one after another, of which it never heard that anybody noted them."""
+VOTE_NOTES_SECONDS = 2.0
+"""How often a voter notes how far the members have come, when it has no other reason to write its vote."""
 ORDER_ENTRIES_MAX = 256
 ORDER_BYTES_MAX = 256 * KIB
 """What one ORDER carries in line; payloads that were multicast are only named."""
@@ -447,6 +451,7 @@ assert SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX < 1 << 32, "positions in a seg
 assert READ_GAP_BYTES_MAX < READ_BYTES_MAX and READ_AHEAD_BYTES <= RANGE_READ_BYTES
 assert 2 * RANGE_READS * RANGE_READ_BYTES < CACHE_BYTES_DEFAULT, "what is read ahead must not push out itself"
 assert HEARTBEAT_SECONDS_MIN < HEARTBEAT_SECONDS and RECONNECT_PAUSE_SECONDS_FIRST < RECONNECT_PAUSE_SECONDS_MAX
+assert STARTS_KEPT_MAX < 1 << 8, "a count in a life is u8"
 assert COPIES_MAX <= GROUP_MEMBERS_MAX
 assert GROUP_MEMBERS_MAX < GROUP_VOTERS_MAX < 1 << 16, "counts of replicas are u16"
 assert ORDER_ENTRIES_MAX <= FETCH_ENTRIES_MAX <= UNCOMMITTED_ENTRIES_MAX < 1 << 16

@@ -19,6 +19,7 @@ group_copies     copies of damaged records, from and for other members
 following        a member that does not serve applies the log; standby is its state
 group_status     what it tells of itself
 voter_host       a voter of a group with its vote file
+votes_rebuilt    new votes for a group that has lost the majority of them for good
 outgoing         what they send
 identity_files   boot counter and secret
 service          a broker with sockets, threads and timers, on a loop

@@ -32,7 +32,7 @@ from tocsin.node.cluster_config import ClusterConfig, Group
 from tocsin.node.cluster_file import write_cluster
 from tocsin.node.cluster_identity import write_identity
 from tocsin.node.cluster_secret import fingerprint, new_secret, write_secret
-from tocsin.replication.journal_work import store_of
+from tocsin.replication.journal_work import new_store, store_of
 from tocsin.runtime.disk import Disk, SystemRandom, make_directory
 
 CLUSTER_FILE = "cluster.toml"
@@ -111,16 +111,12 @@ def _write_first_value(root: Path, config: ClusterConfig, group: Group) -> None:
         data.sync_directory("")
         disks[name] = Disk(root / NODES / name / DATA / group_folder(group.number))
     members = [Replica(config.node(name).number, store_of(create_meta(disks[name], random))) for name in group.members]
-    voters = {name: Replica(config.node(name).number, _new_store(random)) for name in group.voters}
+    voters = {name: Replica(config.node(name).number, new_store(random)) for name in group.voters}
     first: GroupConfig = first_config(members, voters.values(), group.copies)
     for name, voter in voters.items():
         vote = Vote(voter.store, accepted=FIRST_BALLOT, config=first)
         if not save_slots(disks[name], VOTE, encode_vote(vote)):
             raise StorageFull("No room left on the disk for the first votes; free some space.")
-
-
-def _new_store(random: SystemRandom) -> int:
-    return int.from_bytes(random.bytes(8), "little") or 1
 
 
 def _write(path: Path, text: str) -> None:

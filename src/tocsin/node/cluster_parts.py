@@ -76,7 +76,7 @@ def open_parts(config: NodeConfig, clock: Clock, find_user: Finder) -> NodeParts
             if node.name in group.members:
                 parts.members[group.number] = _open_member(config, group, parts.boot, clock)
             elif node.name in group.witnesses:
-                parts.witnesses[group.number] = _open_witness(config, group, clock)
+                parts.witnesses[group.number] = _open_witness(config, group, parts.boot, clock)
         if node.is_client_manager:
             parts.clients = _open_clients(config, parts.boot, find_user)
     except BaseException:
@@ -115,9 +115,10 @@ def _open_member(config: NodeConfig, group: Group, boot: int, clock: Clock) -> G
     )
 
 
-def _open_witness(config: NodeConfig, group: Group, clock: Clock) -> VoterHost:
+def _open_witness(config: NodeConfig, group: Group, boot: int, clock: Clock) -> VoterHost:
     settings = config.cluster.group_settings(group)
-    return VoterHost(group.number, settings, config.node.number, _group_files(config, group), clock, SystemRandom())
+    files = _group_files(config, group)
+    return VoterHost(group.number, settings, config.node.number, files, clock, SystemRandom(), boot)
 
 
 def _open_clients(config: NodeConfig, boot: int, find_user: Finder) -> ClusterClients:

@@ -51,6 +51,12 @@ def report(
     )
 
 
+def note_of(member: GroupMember) -> str:
+    """What a person should know of it: why it has stopped, or begun anew."""
+    found = (member.alarm, member.older, member.voter.older if member.voter is not None else None)
+    return " ".join(text for text in found if text is not None)
+
+
 def _of_member(group: int, member: GroupMember) -> GroupReport:
     status = member.status()
     return GroupReport(
@@ -68,6 +74,10 @@ def _of_member(group: int, member: GroupMember) -> GroupReport:
         unclean_lsn=status.unclean_lsn,
         damaged=status.damaged,
         mended=status.mended,
+        stalled=status.stalled,
+        voteless=status.voteless,
+        unheard=status.unheard,
+        note=note_of(member),
     )
 
 
@@ -75,8 +85,9 @@ def _heard(group: int, node: ClusterNode, now: float) -> GroupReport:
     """What the group's primary has told everybody."""
     role = "witness" if group in node.witnesses else "client manager"
     heard = node.statuses.get(group)
+    note = (node.witnesses[group].older or "") if group in node.witnesses else ""
     if heard is None:
-        return GroupReport(group=group, role=role)
+        return GroupReport(group=group, role=role, note=note)
     status, at = heard
     return GroupReport(
         group=group,
@@ -90,4 +101,8 @@ def _heard(group: int, node: ClusterNode, now: float) -> GroupReport:
         live_bytes=status.live_bytes,
         unclean_epoch=status.unclean_epoch,
         unclean_lsn=status.unclean_lsn,
+        stalled=status.stalled,
+        voteless=status.voteless,
+        unheard=status.unheard,
+        note=note,
     )

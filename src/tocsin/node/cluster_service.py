@@ -18,7 +18,7 @@ from tocsin.node.bus_networks import open_networks
 from tocsin.node.cluster_file import write_cluster
 from tocsin.node.cluster_node import ClusterNode
 from tocsin.node.cluster_parts import NodeParts, memberships, open_parts
-from tocsin.node.cluster_report import report
+from tocsin.node.cluster_report import note_of, report
 from tocsin.node.node_config import NodeConfig
 from tocsin.node.rebalancing import Rebalancing
 from tocsin.node.service import joined
@@ -356,9 +356,14 @@ class ClusterService:
                 f"{self._bus.counters.forged} datagrams came that were not sealed with this cluster's secret, and no"
                 " other node is heard: the others have another secret, or another cluster uses the same addresses."
             )
+        for group, witness in self.node.witnesses.items():
+            if witness.older is not None:
+                self._complain(f"Group {group}: {witness.older}")
         for group, member in self.node.members.items():
             if member.alarm is not None:
                 self._complain(f"The member of group {group} has stopped: {member.alarm}")
+            elif note := note_of(member):
+                self._complain(f"Group {group}: {note}")
             forced = member.promoted_uncleanly
             if forced is not None:
                 self._complain(

@@ -36,6 +36,10 @@ class HostedLog:
         return self._log.store
 
     @property
+    def starts_before(self) -> tuple[int, ...]:
+        return self._log.starts_before
+
+    @property
     def base_lsn(self) -> int:
         return self._log.base_lsn
 
@@ -78,6 +82,12 @@ class HostedLog:
 
     def promise(self, epoch: int) -> None:
         self._log.promise(epoch)
+
+    def noted(self, start: int) -> None:
+        self._log.noted(start)
+
+    def renew(self) -> None:
+        self._log.renew()
 
     # ---- memory
 

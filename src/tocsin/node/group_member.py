@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from tocsin.cluster.commands import Publish
 from tocsin.cluster.envelope import Commands, GroupBytes, GroupStatus, MemberRole
 from tocsin.cluster.envelope import decode as decode_envelope
-from tocsin.cluster.group_config import GroupConfig, Replica
+from tocsin.cluster.group_config import NO_CONFIG, GroupConfig, Replica
 from tocsin.cluster.register_events import Received, Send
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.message_manager.machine import MessageManager, Settings
@@ -40,6 +40,7 @@ from tocsin.replication.events import (
     DataArrived,
     Effect,
     Event,
+    FoundOlder,
     HandOver,
     InstallSnapshot,
     LogProgress,
@@ -54,7 +55,7 @@ from tocsin.replication.events import (
 )
 from tocsin.replication.member import Member
 from tocsin.replication.messages import CopyMessage, GroupMessage
-from tocsin.replication.primary import Primary
+from tocsin.replication.primary import Health, Primary
 from tocsin.replication.roles import Role
 from tocsin.replication.settings import GroupSettings
 from tocsin.runtime.ports import Buffer, Clock, Files, Random
@@ -84,15 +85,18 @@ class GroupMember:
         self._client_managers = client_managers
         self._up: dict[int, int] = {}
         self._references, self._log = References(), HostedLog()
-        opening = StoreSettings(files, segment_bytes, random, manager, self._make_journal)
+        opening = StoreSettings(files, segment_bytes, random, manager, self._make_journal, boot)
         self._disk = GroupDisk(opening, self._log, snapshot_bytes, settings, node, clock)
         standby = self._disk.store.standby
         self._following: Following | None = Following(self._disk, standby)
         self.member = Member(settings, node, boot, self._log, chance, clock.now(), standby.applied)
-        self.voter = VoterHost(group, settings, node, files, clock, random) if node in settings.voters else None
+        votes = node in settings.voters
+        self.voter = VoterHost(group, settings, node, files, clock, random, boot) if votes else None
         self.serving: ServingPrimary | None = None
         self._serve_behind = 0
         self.alarm: str | None = None
+        self.older: str | None = None
+        """The files were an older copy of this member's: this says how that was noticed."""
         self.promoted_uncleanly: PromotedUncleanly | None = None
         self.malformed = 0
         self._held_back = False
@@ -174,20 +178,19 @@ class GroupMember:
 
     @property
     def in_sync(self) -> tuple[int, ...]:
-        config = self.config
-        return tuple(replica.node for replica in config.in_sync) if config is not None else ()
+        return tuple(replica.node for replica in (self.config or NO_CONFIG).in_sync)
 
     @property
     def config_version(self) -> int:
-        config = self.config
-        return config.version if config is not None else 0
+        return (self.config or NO_CONFIG).version
 
     def status(self) -> GroupStatus:
-        config = self.config
-        primary = config.primary if config is not None else 0
+        config = self.config or NO_CONFIG
+        leading = self.member.primary
+        health = leading.health(self._clock.now()) if leading is not None else Health()
         return GroupStatus(
             self.epoch,
-            self.node if self.serving is not None else primary,
+            self.node if self.serving is not None else config.primary,
             self._role_told(),
             self.in_sync,
             self._settings.members,
@@ -196,9 +199,11 @@ class GroupMember:
             len(self.manager.directory.by_id),
             self._disk.store.journal.live_bytes,
             self._reports.free_bytes,
-            config.unclean_epoch if config is not None else 0,
-            config.unclean_lsn if config is not None else 0,
+            *config.unclean,
             *self._disk.damage,
+            health.stalled,
+            health.voteless,
+            health.unheard,
         )
 
     def _role_told(self) -> MemberRole:
@@ -354,6 +359,8 @@ class GroupMember:
                 self._disk.install(effect, self._clock.now(), self._installed)
             case PromotedUncleanly():
                 self.promoted_uncleanly = effect
+            case FoundOlder():
+                self.older = effect.text
             case Alarm():
                 self.alarm = effect.text
 

@@ -32,6 +32,8 @@ class StoreSettings:
     random: Random
     manager: Settings
     make_journal: Callable[[], GroupJournal]
+    start: int = 0
+    """The number of this start of the node."""
 
 
 class GroupStore:
@@ -41,7 +43,9 @@ class GroupStore:
 
     def __init__(self, settings: StoreSettings, now: float) -> None:
         self._files, self._segment_bytes = settings.files, settings.segment_bytes
-        self.opened: OpenedLog = open_log(settings.files, settings.segment_bytes, settings.random, has_payload)
+        self.opened: OpenedLog = open_log(
+            settings.files, settings.segment_bytes, settings.random, has_payload, settings.start
+        )
         self.journal: Journal = self.opened.recovered.journal
         self.streams = StreamStore(settings.files, file_bytes=settings.segment_bytes)
         self.streams.recover()

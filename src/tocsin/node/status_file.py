@@ -40,6 +40,14 @@ class GroupReport:
     """Records that this member cannot read, and that no other one could mend."""
     mended: int = 0
     """Damaged records that were put right since it started."""
+    stalled: bool = False
+    """The primary delivers nothing, or confirms nothing."""
+    voteless: tuple[int, ...] = ()
+    """Voters of which the primary has not heard lately, or whose vote is lost."""
+    unheard: tuple[int, ...] = ()
+    """In-sync members of which the primary has not heard lately where its log ends."""
+    note: str = ""
+    """What a person should know of this node's part in the group: why it has stopped, or begun anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,4 +96,5 @@ def read_status(folder: Path) -> NodeStatus | None:
 
 
 def _group(said: dict[str, Any]) -> GroupReport:
-    return GroupReport(**{**said, "in_sync": tuple(said["in_sync"])})
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in said.items()}
+    return GroupReport(**fields)

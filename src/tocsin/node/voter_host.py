@@ -15,6 +15,7 @@ from tocsin.cluster.register_messages import (
     CommitSeen,
     Heartbeat,
     Initialise,
+    Outdated,
     Prepare,
     RegisterMessage,
     Resigned,
@@ -27,12 +28,13 @@ from tocsin.model.limits import VOTE_RETRY_SECONDS
 from tocsin.node.outgoing import Outgoing, group_messages
 from tocsin.node.workers import Workers
 from tocsin.replication.codec import decode as decode_group
+from tocsin.replication.journal_work import new_store
 from tocsin.replication.settings import GroupSettings
 from tocsin.runtime.ports import Buffer, Clock, Files, Random
 
 VOTE = "vote"
-ToVoter: TypeAlias = Prepare | Accept | Heartbeat | Initialise | Resigned | CommitSeen
-TO_VOTER = (Prepare, Accept, Heartbeat, Initialise, Resigned, CommitSeen)
+ToVoter: TypeAlias = Prepare | Accept | Heartbeat | Initialise | Resigned | CommitSeen | Outdated
+TO_VOTER = (Prepare, Accept, Heartbeat, Initialise, Resigned, CommitSeen, Outdated)
 
 
 def read_vote(files: Files, random: Random) -> Vote:
@@ -40,7 +42,7 @@ def read_vote(files: Files, random: Random) -> Vote:
     try:
         data = load_slots(files, VOTE)
     except FileNotFoundError:
-        vote = Vote(int.from_bytes(random.bytes(8), "little"))
+        vote = Vote(new_store(random))
         if not write_vote(files, vote):
             raise StorageFull("No room left on the disk to note a vote; free some space.") from None
         return vote
@@ -54,10 +56,17 @@ def write_vote(files: Files, vote: Vote) -> bool:
 
 class VoterHost:
     def __init__(
-        self, group: int, settings: GroupSettings, node: int, files: Files, clock: Clock, random: Random
+        self, group: int, settings: GroupSettings, node: int, files: Files, clock: Clock, random: Random, start: int = 0
     ) -> None:
+        """`start` is the number of this start of the node: it is in the file before the voter says anything."""
         self._group, self._node, self._files, self._clock = group, node, files, clock
-        self._voter = Voter(node, read_vote(files, random), settings.lease_seconds, clock.now())
+        self._random, self._start, self._lease_seconds = random, start, settings.lease_seconds
+        self.older: str | None = None
+        """The vote that was found was an older copy: this says how that was noticed."""
+        found = read_vote(files, random)
+        self._voter = Voter(node, found, settings.lease_seconds, clock.now(), start)
+        if self._voter.vote != found and not write_vote(files, self._voter.vote):
+            raise StorageFull("No room left on the disk to note that the voter starts; free some space.")
         self._out: list[Outgoing] = []
         self._own: deque[RegisterMessage] = deque()
         self._unsaved: SaveVote | None = None
@@ -92,7 +101,23 @@ class VoterHost:
             self.asked(sender, message)
 
     def asked(self, sender: int, message: ToVoter) -> None:
-        self._handle(Received(sender, message))
+        if not isinstance(message, Outdated):
+            self._handle(Received(sender, message))
+        elif self._voter.is_outdated_by(message):
+            self._begin_anew(message)
+
+    def _begin_anew(self, message: Outdated) -> None:
+        """The vote is an older copy, which has forgotten promises (R16). Another voter takes its place; its file is
+        written with its first promise, before which it says nothing that counts.
+        """
+        self.older = (
+            f"The vote is an older copy: it ended with start {max(self._voter.life.before)} and ballot"
+            f" {self._voter.life.position}, and the group has seen start {message.seen.start} and ballot"
+            f" {message.seen.position} of it. It counts for nothing; the node joins as a new voter."
+        )
+        self._unsaved = None
+        vote = Vote(new_store(self._random))
+        self._voter = Voter(self._node, vote, self._lease_seconds, self._clock.now(), self._start)
 
     def _handle(self, event: VoterEvent) -> None:
         for effect in self._voter.handle(event, self._clock.now()):
@@ -127,7 +152,10 @@ class VoterHost:
 
     def _saved(self, save: SaveVote, written: bool) -> None:
         self._saving = False
-        if written:
+        if save.vote.store != self._voter.replica.store:
+            # Of the voter that was here before.
+            pass
+        elif written:
             self._handle(VoteSaved(save.number))
         else:
             # A later one stands for it, too.

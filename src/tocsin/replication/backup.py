@@ -44,8 +44,16 @@ class Backup:
         self._goal = max(self._goal, message.last)
         self._note_commit(message.commit)
         self._acknowledge(again=True)
+        self._prove(message.commit)
+        self._context.look_for_start(message.known)
         if self._puller.matched < self._goal:
             self._want_fetch(now)
+
+    def _prove(self, commit: int) -> None:
+        """A commit of the primary's own epoch says that all before it is committed: who has that lacks nothing."""
+        log = self._context.log
+        if log.base_lsn <= commit <= self._puller.matched and log.epoch_at(commit) == self.epoch:
+            self._context.proven = True
 
     def order(self, message: Order, now: float) -> None:
         last = message.first + len(message.entries) - 1
@@ -160,7 +168,7 @@ class Backup:
         lsn = min(self._puller.matched, log.durable_lsn)
         if lsn > self._acked or again:
             self._acked = max(self._acked, lsn)
-            self._context.send((self.primary,), Acked(self.epoch, self._context.replica.store, lsn))
+            self._context.send((self.primary,), Acked(self.epoch, self._context.replica.store, lsn, self._context.life))
 
     def _note_commit(self, commit: int) -> None:
         """What the primary has committed is committed here as far as this log is known to be its log."""

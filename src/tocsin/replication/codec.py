@@ -1,22 +1,22 @@
-"""The bytes of everything that members and voters of a group say. Little-endian, version 1.
+"""The bytes of everything that members and voters of a group say. Little-endian, version 2.
 
     0  u8  version
     1  u8  type
     2  .   body
 
-Types 1 to 9 are the register's (see cluster.register_messages). The others, where `entry` is u8 kind and a
-sized payload, and `sized` means u32 length and as many bytes:
+Types 1 to 15 are the register's (see cluster.register_messages). The others, where `entry` is u8 kind and a
+sized payload, `sized` means u32 length and as many bytes, and `life` is as in cluster.lives:
 
     16  Order           u32 epoch, u32 previous epoch, u64 first, u64 commit, u16 count, then as often:
                         u8 kind, sized inline bytes, u8 flag, and if it is 1: 16 bytes producer, u64 sequence,
                         16 bytes digest
-    17  Acked           u32 epoch, u64 store, u64 lsn
+    17  Acked           u32 epoch, u64 store, u64 lsn, life
     18  Nack            u32 promised epoch
     19  Fetch           u32 epoch, u64 first, u32 previous epoch
     20  Fetched         u32 epoch, u64 first, u32 previous epoch, u64 commit, u64 base, u16 count, then as often:
                         u32 epoch, u8 kind, sized payload
     21  Fence           u32 epoch
-    22  Fenced          u32 epoch, u16 node, u64 store, u32 last epoch, u64 last lsn
+    22  Fenced          u32 epoch, u16 node, u64 store, u32 last epoch, u64 last lsn, life
     23  SnapshotWanted  u64 lsn, u32 index
     24  SnapshotChunk   u64 lsn, u32 epoch, u32 index, u32 count, 16 bytes digest, 16 bytes digest of all, sized data
     25  Stand           u32 epoch
@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tocsin.cluster.group_config import pack_replica, unpack_replica
+from tocsin.cluster.lives import pack_life, unpack_life
 from tocsin.cluster.packing import Packer, Unpacker
 from tocsin.cluster.register_messages import REGISTER_CODECS
 from tocsin.model.errors import ProtocolError
@@ -64,7 +65,7 @@ from tocsin.replication.messages import (
 from tocsin.replication.rules import LogEnd
 from tocsin.runtime.ports import Buffer
 
-VERSION = 1
+VERSION = 2
 _PRODUCER_BYTES = 16
 
 
@@ -102,10 +103,11 @@ def _pack_acked(packer: Packer, message: Acked) -> None:
     packer.u32(message.epoch)
     packer.u64(message.store)
     packer.u64(message.lsn)
+    pack_life(packer, message.life)
 
 
 def _unpack_acked(unpacker: Unpacker) -> Acked:
-    return Acked(unpacker.u32(), unpacker.u64(), unpacker.u64())
+    return Acked(unpacker.u32(), unpacker.u64(), unpacker.u64(), unpack_life(unpacker))
 
 
 def _pack_nack(packer: Packer, message: Nack) -> None:
@@ -163,10 +165,12 @@ def _pack_fenced(packer: Packer, message: Fenced) -> None:
     pack_replica(packer, message.replica)
     packer.u32(message.end.epoch)
     packer.u64(message.end.lsn)
+    pack_life(packer, message.life)
 
 
 def _unpack_fenced(unpacker: Unpacker) -> Fenced:
-    return Fenced(unpacker.u32(), unpack_replica(unpacker), LogEnd(unpacker.u32(), unpacker.u64()))
+    epoch, replica, end = unpacker.u32(), unpack_replica(unpacker), LogEnd(unpacker.u32(), unpacker.u64())
+    return Fenced(epoch, replica, end, unpack_life(unpacker))
 
 
 def _pack_wanted(packer: Packer, message: SnapshotWanted) -> None:

@@ -186,6 +186,13 @@ class PromotedUncleanly:
 
 
 @dataclass(slots=True)
+class FoundOlder:
+    """The files are an older copy of this member's: it goes on as a new one, which has to be filled (R16)."""
+
+    text: str
+
+
+@dataclass(slots=True)
 class Alarm:
     """Something that must not happen has happened; the member has stopped and a person must look."""
 
@@ -201,5 +208,6 @@ Effect: TypeAlias = (
     | Committed
     | RoleChanged
     | PromotedUncleanly
+    | FoundOlder
     | Alarm
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.replication import rules
@@ -50,6 +50,11 @@ class Followers:
             self.durable.pop(other, None)
         self._progress[replica] = _Progress(now)
 
+    def forget(self, replica: Replica) -> None:
+        """It is an older copy: whatever it was known to have, it has no more."""
+        self._progress.pop(replica, None)
+        self.durable.pop(replica, None)
+
     def successor(self, config: GroupConfig, lsn: int) -> int | None:
         """The in-sync member that should lead next: one that has all up to `lsn`, the lowest rank first."""
         context = self._context
@@ -70,6 +75,19 @@ class Followers:
         silent = now - progress.heard_at
         behind = now - progress.behind_since if self.durable.get(replica, 0) < progress.goal else 0.0
         return max(silent, behind) < patience
+
+    @property
+    def replicas(self) -> Collection[Replica]:
+        """All that are in sync or have been heard of."""
+        return self._progress.keys()
+
+    def unheard(self, config: GroupConfig, now: float) -> tuple[int, ...]:
+        """Nodes of in-sync members that have not been heard of, in this epoch and lately, where the log ends."""
+        return tuple(
+            replica.node
+            for replica in config.in_sync
+            if replica != self._context.replica and not (replica in self.durable and self._keeps_up(replica, now))
+        )
 
     def wanted(self, config: GroupConfig, now: float) -> GroupConfig | None:
         """The next configuration, if there is reason for one: without those who stay behind, with those who

@@ -17,16 +17,17 @@ from tocsin.model.identity import Lsn
 from tocsin.model.limits import FETCH_BYTES_MAX, FETCH_ENTRIES_MAX
 from tocsin.replication.epochs import EpochRuns
 from tocsin.replication.log import Entry
+from tocsin.replication.promise_file import Promised
 
 
 @dataclass(frozen=True, slots=True)
 class SavePromise:
-    epoch: int
+    promised: Promised
 
 
 @dataclass(frozen=True, slots=True)
 class PromiseSaved:
-    epoch: int
+    promised: Promised
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,18 @@ class JournalLog:
     """Implements the GroupLog port. Whoever runs it gives `next_job` away and brings the result to `done`."""
 
     def __init__(
-        self, journal: Journal, store: int, runs: EpochRuns, promised: int, is_live: Callable[[int], bool]
+        self,
+        journal: Journal,
+        runs: EpochRuns,
+        promised: Promised,
+        is_live: Callable[[int], bool],
+        starts_before: tuple[int, ...] = (),
+        new_store: Callable[[], int] | None = None,
     ) -> None:
-        """`is_live`: whether records of a kind have a payload that is read later."""
-        self._journal, self.store, self._runs, self._is_live = journal, store, runs, is_live
-        self.promised = self.durable_promise = max(promised, runs.last_epoch)
+        """`is_live`: whether records of a kind have a payload that is read later. `new_store` is for `renew`."""
+        self._journal, self.store, self._runs, self._is_live = journal, promised.store, runs, is_live
+        self.starts_before, self._new_store, self._promised = starts_before, new_store, promised
+        self.promised = self.durable_promise = max(promised.epoch, runs.last_epoch)
         self._waiting: deque[Entry | _Cut | SavePromise] = deque()
         self._unsynced: dict[int, Entry] = {}
         self._job: LogJob | None = None
@@ -108,8 +116,25 @@ class JournalLog:
     def promise(self, epoch: int) -> None:
         assert epoch >= self.promised, "a promise is never taken back"
         self.promised = epoch
-        self._waiting.append(SavePromise(epoch))
+        self._save(self._promised._replace(epoch=epoch))
+
+    def noted(self, start: int) -> None:
+        if self._promised.noted != start:
+            self._save(self._promised._replace(noted=start, starts=()))
+
+    def renew(self) -> None:
+        assert self._new_store is not None
+        self._save(self._promised._replace(store=self._new_store()))
+
+    def _save(self, promised: Promised) -> None:
+        self._promised = promised
+        self._waiting.append(SavePromise(promised))
         self._feed()
+
+    @property
+    def store_next(self) -> int:
+        """The store when everything is durable."""
+        return self._promised.store
 
     # ---- work
 
@@ -151,7 +176,7 @@ class JournalLog:
         elif isinstance(result, WasCut):
             self._journal.was_cut(result)
         else:
-            self.durable_promise = result.epoch
+            self.durable_promise, self.store = max(self.durable_promise, result.promised.epoch), result.promised.store
         self._feed()
 
     @property

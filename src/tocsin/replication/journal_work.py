@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
+from tocsin.cluster.lives import kept
 from tocsin.journal.importing import import_snapshot
 from tocsin.journal.jobs import CutJob, WriteJob
 from tocsin.journal.reader import BlockReader
 from tocsin.journal.recovery import Recovered, recover
 from tocsin.journal.segment import Identity
+from tocsin.journal.snapshot import SPARE
+from tocsin.model.errors import StorageFull
 from tocsin.model.identity import Lsn
 from tocsin.replication.epochs import EpochRuns
 from tocsin.replication.journal_log import JournalLog, LogDone, LogJob, PromiseSaved, ReadPlan
 from tocsin.replication.journal_snapshot import epoch_of
 from tocsin.replication.log import Entry
 from tocsin.replication.package_reader import PackageReader
-from tocsin.replication.promise_file import read_promise, write_promise
+from tocsin.replication.promise_file import Promised, read_promise, write_promise
 from tocsin.runtime.ports import Files, Random
 
 
@@ -49,8 +53,8 @@ class JournalWork:
             for name in done.files():
                 self._reader.forget(name)
             return done
-        write_promise(self._files, job.epoch)
-        return PromiseSaved(job.epoch)
+        write_promise(self._files, job.promised)
+        return PromiseSaved(job.promised)
 
     def read(self, plan: ReadPlan) -> tuple[Entry, ...]:
         """Raises StaleLocation when a segment was compacted since the plan was made: plan again."""
@@ -62,8 +66,12 @@ class JournalWork:
         self._writer.close()
 
 
-def open_log(files: Files, segment_bytes: int, random: Random, is_live: Callable[[int], bool]) -> OpenedLog:
-    """Open the journal of a member, whatever a crash left of it. Raises JournalDamaged or NewerFormat."""
+def open_log(
+    files: Files, segment_bytes: int, random: Random, is_live: Callable[[int], bool], start: int = 0
+) -> OpenedLog:
+    """Open the journal of a member, whatever a crash left of it, and note the number of this start, so that an older
+    copy of the files can be told from them (R16); 0: it has none. Raises JournalDamaged or NewerFormat.
+    """
     recovered = recover(files, segment_bytes=segment_bytes, random=random)
     snapshot = recovered.snapshot
     runs = EpochRuns(snapshot.lsn if snapshot is not None else 0, epoch_of(snapshot))
@@ -72,9 +80,29 @@ def open_log(files: Files, segment_bytes: int, random: Random, is_live: Callable
         runs.append(epoch)
         if is_live(kind):
             live.append(lsn)
-    store = store_of(recovered.identity)
-    log = JournalLog(recovered.journal, store, runs, read_promise(files), is_live)
+    promised = read_promise(files, runs.last_epoch)
+    promised = promised._replace(store=promised.store or store_of(recovered.identity))
+    before = (promised.noted, *promised.starts)
+    if start not in (0, *before):
+        promised = promised._replace(starts=kept(promised.starts, start))
+        _note_start(files, promised)
+    log = JournalLog(recovered.journal, runs, promised, is_live, before, lambda: new_store(random))
     return OpenedLog(log, JournalWork(files, recovered), recovered, live)
+
+
+def _note_start(files: Files, promised: Promised) -> None:
+    try:
+        write_promise(files, promised)
+    except StorageFull:
+        # What was set aside for snapshots gives way: a member must start on a full disk to have its queues emptied.
+        with suppress(FileNotFoundError):
+            files.remove(SPARE)
+        write_promise(files, promised)
+
+
+def new_store(random: Random) -> int:
+    """A number that no other store has."""
+    return int.from_bytes(random.bytes(8), "little") or 1
 
 
 def store_of(identity: Identity) -> int:

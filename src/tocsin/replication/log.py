@@ -32,7 +32,11 @@ class GroupLog(Protocol):
 
     @property
     def store(self) -> int:
-        """Made with the log: another number after the disk was lost."""
+        """Made with the log: another number after the disk was lost, or after `renew`."""
+
+    @property
+    def starts_before(self) -> tuple[int, ...]:
+        """Starts before this one, as the files knew them when they were opened: see cluster.lives."""
 
     @property
     def base_lsn(self) -> int: ...
@@ -68,3 +72,11 @@ class GroupLog(Protocol):
 
     def promise(self, epoch: int) -> None:
         """Rises only."""
+
+    def noted(self, start: int) -> None:
+        """The group has noted this start: it stands for those before it."""
+
+    def renew(self) -> None:
+        """The files are an older copy: become another store, which nobody counts yet. `store` is that when it is
+        durable.
+        """

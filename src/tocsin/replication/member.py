@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tocsin.cluster import lives
 from tocsin.cluster.proposer import Proposer
 from tocsin.cluster.register import BackOff, RegisterChange
 from tocsin.cluster.register_events import Received
-from tocsin.cluster.register_messages import Accepted, Heartbeat, HeartbeatAnswer, Promise, Refuse
+from tocsin.cluster.register_messages import Accepted, Heartbeat, HeartbeatAnswer, Outdated, Promise, Refuse
 from tocsin.replication import rules
 from tocsin.replication.backup import Backup
 from tocsin.replication.catch_up import CatchUp
@@ -80,7 +81,9 @@ class Member:
         self._context.restart_behind(committed)
         self._serving = Serving(self._context)
         # One proposer for all rounds of this life: their ballots rise.
-        self._change = RegisterChange(node, boot, settings.voters, settings.round_seconds, chance)
+        self._change = RegisterChange(
+            node, boot, settings.voters, settings.round_seconds, chance, self._context.memory
+        )  # fmt: skip
         self._back_off = BackOff(chance)
         self._fence: tuple[int, int] | None = None
         """(candidate, epoch) that waits for its promise to be durable."""
@@ -163,6 +166,7 @@ class Member:
                 self.state.installed(event.lsn)
 
     def _log_progress(self, now: float) -> None:
+        self._context.look_at_store()
         self._answer_fence()
         match self.state:
             case Backup():
@@ -194,6 +198,7 @@ class Member:
             Refuse: self._register_answer,
             SnapshotChunk: self._snapshot_chunk,
             Stand: self._stand,
+            Outdated: self._outdated,
             Fetch: lambda sender, message, now: self._serving.fetch(sender, message),
             SnapshotWanted: lambda sender, message, now: self._serving.snapshot_wanted(sender, message),
         }
@@ -281,7 +286,11 @@ class Member:
         if log.durable_promise >= epoch:
             self._fence = None
             if log.promised == epoch:
-                self._context.send((candidate,), Fenced(epoch, self._context.replica, self._context.log_end()))
+                self._context.send((candidate,), self._told_end(epoch))
+
+    def _told_end(self, epoch: int) -> Fenced:
+        context = self._context
+        return Fenced(epoch, context.replica, context.log_end(), context.life)
 
     def _fenced(self, sender: int, message: Fenced, now: float) -> None:
         if isinstance(self.state, Promotion):
@@ -301,6 +310,12 @@ class Member:
         state = self.state
         if isinstance(state, Backup) and (state.primary, state.epoch) == (sender, message.epoch):
             state.stand()
+
+    def _outdated(self, sender: int, message: Outdated, now: float) -> None:
+        """R16. A primary has shown what it has to a majority; it is not asked any more."""
+        context, seen = self._context, message.seen
+        if self.primary is None and seen.replica == context.replica and lives.is_older_copy(context.life, seen):
+            context.renounce(seen)
 
     def _snapshot_chunk(self, sender: int, message: SnapshotChunk, now: float) -> None:
         if isinstance(self.state, CatchUp):
@@ -338,6 +353,9 @@ class Member:
             case Role.PRIMARY:
                 assert isinstance(old, Promotion) and old.config is not None
                 self._back_off.reset()
+                context.proven = True
+                context.memory.settle(old.config)
+                context.log.noted(context.life.start)
                 if self._forced:
                     self._forced = False
                     context.out.append(PromotedUncleanly(old.config.unclean_lsn, old.missing))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from tocsin.cluster.group_config import Replica
+from tocsin.cluster.lives import NO_LIFE, Life
 from tocsin.cluster.register_messages import RegisterMessage
 from tocsin.replication.log import Entry
 from tocsin.replication.rules import LogEnd
@@ -49,6 +50,7 @@ class Acked:
     epoch: int
     store: int
     lsn: int
+    life: Life = NO_LIFE
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Fenced:
     epoch: int
     replica: Replica
     end: LogEnd
+    life: Life = NO_LIFE
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,24 @@
-"""The primary: gives every record its place, counts the copies, keeps lease and in-sync set (R3, R4, R5, R9)."""
+"""The primary: gives every record its place, counts the copies, keeps lease and in-sync set (R3, R4, R5, R9, R16)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
+from typing import NamedTuple
 
 from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.cluster.lease import lease_end
+from tocsin.cluster.lives import Known
 from tocsin.cluster.register import RegisterChange
-from tocsin.cluster.register_messages import Accepted, Heartbeat, HeartbeatAnswer, Promise, Refuse, Resigned
+from tocsin.cluster.register_messages import (
+    Accepted,
+    Heartbeat,
+    HeartbeatAnswer,
+    Outdated,
+    Promise,
+    Refuse,
+    Resigned,
+)
 from tocsin.model.limits import ORDER_BYTES_MAX, ORDER_ENTRIES_MAX, UNCOMMITTED_ENTRIES_MAX
 from tocsin.replication import rules
 from tocsin.replication.context import Context
@@ -21,6 +32,17 @@ _RESIGNED_LEASES = 2.0
 """How long the one who should follow has for it."""
 
 
+class Health(NamedTuple):
+    """What a primary lacks; nothing when all is well."""
+
+    voteless: tuple[int, ...] = ()
+    """Nodes whose vote was not heard of lately, or is lost: a new one does not count before it is taken in."""
+    unheard: tuple[int, ...] = ()
+    """Nodes of in-sync members that are not heard of where the log ends."""
+    stalled: bool = False
+    """Nothing is delivered, because there is no lease, or nothing is confirmed."""
+
+
 class Primary:
     def __init__(self, context: Context, config: GroupConfig, change: RegisterChange, now: float) -> None:
         self._context, self._change = context, change
@@ -32,12 +54,16 @@ class Primary:
         self._followers = Followers(context, config, now)
         self._admission = Admission(context)
         self._granted: dict[Replica, float] = {}
+        self._answered: dict[Replica, float] = {}
+        """When the heartbeat was sent that a voter answered last."""
         self._stamps: dict[int, float] = {}
         self._strangers: set[Replica] = set()
         """Voters that answer with a store that the configuration does not know."""
         self._resigned_at = float("-inf")
         self._heartbeat_at = now
         self._disk_moved_at = now
+        self._confirmed_at = now
+        """When there was last nothing to confirm, or something was."""
         self._now = now
         self.propose([Record(NOOP, _first_words(config))])
         self.tick(now)
@@ -73,9 +99,15 @@ class Primary:
     # ---- committing
 
     def acked(self, sender: int, message: Acked, now: float) -> None:
-        if message.epoch == self.epoch and message.lsn <= self._context.log.last_lsn:
+        replica, members = Replica(sender, message.store), self._context.memory.members
+        older = members.evidence(replica, message.life)
+        if older is not None:
+            self._followers.forget(replica)
+            self._context.send((sender,), Outdated(older))
+        elif message.epoch == self.epoch and message.lsn <= self._context.log.last_lsn:
             self._now = now
-            self._followers.acked(Replica(sender, message.store), message.lsn, now)
+            members.note(replica, message.life.start)
+            self._followers.acked(replica, message.lsn, now)
             self._advance()
             if self._admission.awaited:
                 self._change_if_wanted(now)
@@ -92,6 +124,7 @@ class Primary:
         lsn = self._admission.bound(durable, lsn)
         if lsn > context.committed and rules.is_own(context.log.epoch_at(lsn), self.epoch):
             context.commit(lsn, self.copies_of(lsn))
+            self._confirmed_at = self._now
 
     def copies_of(self, lsn: int) -> int:
         """On how many disks of in-sync members a record is, as far as is known here."""
@@ -100,6 +133,16 @@ class Primary:
     def possible_copies(self) -> int:
         """How many copies a record gets that is ordered now (R12)."""
         return min(rules.copies_needed(config) for config in rules.configs_to_satisfy(self.config, self.pending))
+
+    def health(self, now: float) -> Health:
+        """As it is told to people: only what was heard of lately is well."""
+        context, patience = self._context, self._context.settings.eject_seconds
+        votes = {voter.node for voter in self.config.voters if now - self._answered.get(voter, -inf) < patience}
+        voteless = tuple(node for node in context.settings.voters if node not in votes)
+        begun = rules.is_own(context.log.epoch_at(max(context.committed, context.log.base_lsn)), self.epoch)
+        waits = context.committed < context.log.last_lsn and now - self._confirmed_at >= patience
+        stalled = waits or not begun or not self.may_deliver(now)
+        return Health(voteless, self._followers.unheard(self.config, now), stalled)
 
     # ---- the lease
 
@@ -110,6 +153,13 @@ class Primary:
     def heartbeat_answer(self, sender: int, message: HeartbeatAnswer) -> None:
         if message.epoch != self.epoch or message.sent <= self._resigned_at:
             return
+        voters = self._context.memory.voters
+        older = voters.evidence(message.voter, message.life)
+        if older is not None:
+            self._context.send((sender,), Outdated(older))
+            return
+        voters.note(message.voter, message.life.start, message.life.position)
+        self._answered[message.voter] = max(message.sent, self._answered.get(message.voter, message.sent))
         if sender not in self._stamps:
             # A voter grants the lease for a heartbeat that proves that it was heard, so that goes out at once.
             self._heartbeat_at = self._now
@@ -127,14 +177,25 @@ class Primary:
         log, settings = self._context.log, self._context.settings
         if log.durable_lsn == log.last_lsn:
             self._disk_moved_at = now
+        if self._context.committed == log.last_lsn:
+            self._confirmed_at = now
         if now - self._disk_moved_at > settings.stuck_seconds:
             # The own disk stands still: whoever can write should take over.
             return
         echoes = tuple(sorted(self._stamps.items()))
+        committed, known = self._context.committed, self._known()
         beat = Heartbeat(
-            self.epoch, now, self.may_deliver(now), self._context.committed, log.last_lsn, self.config, echoes
-        )
+            self.epoch, now, self.may_deliver(now), committed, log.last_lsn, self.config, echoes, known
+        )  # fmt: skip
         self._context.send(settings.audience, beat)
+
+    def _known(self) -> Known:
+        """Who follows, in which start, and what is committed and on its disk: for the voters to remember."""
+        context, memory, followers = self._context, self._context.memory, self._followers
+        memory.members.note(context.replica, context.life.start, context.committed)
+        for replica in followers.replicas:
+            memory.members.reached(replica, min(followers.durable.get(replica, 0), context.committed))
+        return memory.told(self.config, followers.replicas)
 
     # ---- stepping down
 

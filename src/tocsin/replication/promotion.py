@@ -1,4 +1,4 @@
-"""The candidate: from silence to the register's word that this member is primary (R6, R7, R8, R11, R13).
+"""The candidate: from silence to the register's word that this member is primary (R6, R7, R8, R11, R13, R16).
 
     preparing   a majority of voters promises, and tells the newest configuration
     fencing     in-sync members promise the new epoch and tell where their logs end
@@ -7,6 +7,9 @@
 
 The epoch is the candidate's alone: its rank is part of it, and it has promised it durably before it tells
 anybody, so that it never uses it twice.
+
+Before one leads, the in-sync members that answer show their logs; rank decides among equals only. An older copy, of the
+candidate's log or of another's, counts for nothing.
 
 An operator who gives up the in-sync members may force a promotion (R13): then any member will do, and the best log
 within reach is taken, whatever is missing in it.
@@ -18,7 +21,7 @@ from enum import Enum, auto
 
 from tocsin.cluster.group_config import GroupConfig, Replica, next_epoch
 from tocsin.cluster.proposer import RESEND_SECONDS, Proposer, Stage
-from tocsin.cluster.register_messages import Accepted, Promise, Refuse
+from tocsin.cluster.register_messages import Accepted, Outdated, Promise, Refuse
 from tocsin.replication import rules
 from tocsin.replication.context import Context, Unsafe
 from tocsin.replication.merging import LogPuller, Merged
@@ -47,6 +50,8 @@ class Promotion:
         self.wait = 0.0
         self._found: GroupConfig | None = None
         self._ends: dict[Replica, LogEnd] = {}
+        self._lost: set[int] = set()
+        """Nodes whose store that was in sync is no more, or is an older copy."""
         self._adopted = LogEnd(0, 0)
         self._puller: LogPuller | None = None
         self._deadline = self._again_at = self._grace_until = float("inf")
@@ -55,8 +60,14 @@ class Promotion:
     # ---- the register
 
     def received(self, sender: int, message: Promise | Accepted | Refuse, now: float) -> None:
-        self._proposer.received(sender, message)
-        self._step(now)
+        self._context.send_all(self._proposer.received(sender, message))
+        older = self._context.memory.members.evidence(self._context.replica, self._context.life)
+        if older is None or self._forced:
+            self._step(now)
+            return
+        self._context.renounce(older)
+        self.unfit = True
+        self._give_up()
 
     def _step(self, now: float) -> None:
         stage = self._proposer.stage
@@ -84,7 +95,7 @@ class Promotion:
         log = context.log
         self._found, self.phase = found, Phase.FENCING
         self.epoch = next_epoch(max(found.epoch, log.promised), context.settings.rank(context.node))
-        self._deadline = now + (2 if self._forced else 1) * context.settings.fence_seconds
+        self._deadline = now + context.settings.fence_seconds + self._grace()
         self._again_at = now + RESEND_SECONDS
         log.promise(self.epoch)
         self._ask_for_fences()
@@ -102,34 +113,49 @@ class Promotion:
         assert self._found is not None
         if self._forced:
             return set(self._context.settings.members)
-        return {replica.node for replica in self._found.in_sync}
+        return {replica.node for replica in self._found.in_sync} - self._lost
+
+    def _grace(self) -> float:
+        """How long to wait for logs that are not needed, but may be better than those that are."""
+        settings = self._context.settings
+        if self._forced:
+            return settings.fence_seconds
+        return settings.fence_grace_seconds if self._context.proven else settings.meeting_seconds
 
     def fenced(self, message: Fenced, now: float) -> None:
-        wanted = self._found is not None and (self._forced or message.replica in self._found.in_sync)
-        if self.phase is Phase.FENCING and message.epoch == self.epoch and wanted:
-            self._count(message.replica, message.end, now)
+        if self.phase is not Phase.FENCING or message.epoch != self.epoch or self._found is None:
+            return
+        context, replica = self._context, message.replica
+        older = None if self._forced else context.memory.members.evidence(replica, message.life)
+        if older is not None:
+            context.send((replica.node,), Outdated(older))
+        if self._forced or (replica in self._found.in_sync and older is None):
+            context.memory.members.note(replica, message.life.start)
+            self._ends[replica] = message.end
+        else:
+            self._lost.add(replica.node)
+        self._count(now)
 
     def log_progress(self, now: float) -> None:
         context, log = self._context, self._context.log
         settled = log.durable_promise >= self.epoch and log.durable_lsn == log.last_lsn
         if self.phase is Phase.FENCING and settled and context.replica not in self._ends:
             self._ask_for_fences()
-            self._count(context.replica, context.log_end(), now)
+            self._ends[context.replica] = context.log_end()
+            self._count(now)
         elif self.phase is Phase.ADOPTING and settled and context.log_end() == self._adopted:
             self._propose(now)
 
-    def _count(self, replica: Replica, end: LogEnd, now: float) -> None:
+    def _count(self, now: float) -> None:
         found = self._found
         assert found is not None
-        self._ends[replica] = end
         needed = 1 if self._forced else rules.fences_needed(found)
         if len(self._ends) < needed or self._context.replica not in self._ends:
             return
-        settings = self._context.settings
-        if len(self._ends) == len(self._wanted_nodes()):
+        if self._wanted_nodes() <= {replica.node for replica in self._ends}:
             self._adopt(now)
         elif self._grace_until == float("inf"):
-            self._grace_until = now + (settings.fence_seconds if self._forced else settings.fence_grace_seconds)
+            self._grace_until = now + self._grace()
 
     # ---- adopting
 

@@ -28,6 +28,10 @@ class GroupSettings:
     """One half of a round at the register."""
     fence_grace_seconds: float = 0.05
     """When enough members are fenced: how long to wait for the others, so that they stay in sync."""
+    meeting_seconds: float = 2.0
+    """The same for a candidate that has followed no primary since it started: with all started together, one that has
+    more may come a little later.
+    """
     fence_seconds: float = 1.0
     adopt_seconds: float = 5.0
     fetch_delay_seconds: float = 0.02

@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NoReturn
 
 from tocsin.model.errors import DataDirectoryInUse, StorageFailed, StorageFull
@@ -272,8 +273,9 @@ class SystemClock:
 
     __slots__ = ()
 
-    # Not methods of ours that call them: both are asked several times for each message.
-    now = staticmethod(time.monotonic)
+    # Not methods of ours that call them: both are asked several times for each message. Time goes on while a machine is
+    # suspended: it must not wake up believing in a lease that others have seen the end of.
+    now = staticmethod(partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)))
     wall = staticmethod(time.time)
 
 

@@ -21,6 +21,7 @@ def test_e2e_shows_what_each_node_spent(tmp_path: Path) -> None:
     assert shown["server_rss_mib"] > 3 * 10
 
 
+@pytest.mark.long
 def test_failover_loses_nothing(tmp_path: Path) -> None:
     shown = bench(tmp_path, "failover", "--runs", "2", "--profile", "fast", "--rate", "500")
     assert (shown["runs"], shown["profile"]) == (2, "fast")

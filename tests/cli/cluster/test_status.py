@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,46 @@ def test_what_an_earlier_process_left_says_nothing(cluster: ClusterDirectory) ->
     assert {node.name: node.state for node in seen.nodes}["mm-1a"] == "stopped"
     # The client manager heard it a moment ago; but here is known better.
     assert seen.groups[0].primary is None and not seen.is_well
+
+
+def told(**trouble: object) -> GroupReport:
+    return replace(report("primary"), **trouble)  # type: ignore[arg-type]
+
+
+def test_well_is_only_what_was_heard_of_lately(cluster: ClusterDirectory) -> None:
+    """A backup with an empty disk is in the register still; the primary knows that it does not hear of it."""
+    play_well(cluster)
+    play(cluster, "mm-1a", told(unheard=(SECOND,), voteless=(SECOND,)))
+    seen = look(cluster)
+    (group,) = seen.groups
+    assert not seen.is_well
+    assert (group.state, group.in_sync, group.out_of_sync) == ("degraded", ("mm-1a",), ("mm-1b",))
+    assert group.troubles == ("not in sync: mm-1b", "no vote is heard from mm-1b")
+
+
+def test_a_lost_vote_is_told_though_all_members_are_in_sync(cluster: ClusterDirectory) -> None:
+    play_well(cluster)
+    play(cluster, "mm-1a", told(voteless=(1,)))
+    (group,) = look(cluster).groups
+    assert (group.state, group.voteless) == ("degraded", ("cm-1",))
+
+
+def test_a_primary_that_confirms_nothing_is_not_well(cluster: ClusterDirectory) -> None:
+    play_well(cluster)
+    play(cluster, "mm-1a", told(stalled=True))
+    seen = look(cluster)
+    assert not seen.is_well and seen.groups[0].state == "stalled"
+    assert seen.as_json()["groups"][0]["troubles"] == ("mm-1a leads, but delivers and confirms nothing",)
+
+
+def test_what_nodes_want_people_to_know(cluster: ClusterDirectory) -> None:
+    play_well(cluster)
+    play(cluster, "mm-1b", replace(report("backup"), note="The files are an older copy."))
+    seen = look(cluster)
+    assert seen.is_well and seen.groups[0].notes == ("mm-1b: The files are an older copy.",)
+
+
+def test_who_was_started_anew_leads_no_more_though_somebody_heard_it_a_moment_ago(cluster: ClusterDirectory) -> None:
+    play_well(cluster)
+    play(cluster, "mm-1a", report("backup", epoch=0, primary=0, in_sync=()))
+    assert look(cluster).groups[0].primary is None

@@ -46,3 +46,10 @@ def test_a_wrong_group_or_node(cluster: ClusterDirectory) -> None:
         gap_of(cluster, "mm-1b", "group-9")
     with pytest.raises(ConfigError, match="cm-1 is no member of group-1; its members are mm-1a, mm-1b"):
         gap_of(cluster, "cm-1", GROUP)
+
+
+def test_with_most_votes_lost_another_command_is_named(cluster: ClusterDirectory) -> None:
+    lost = GroupReport(group=1, role="primary", epoch=64, primary=2, in_sync=(2, 3), stalled=True, voteless=(1, 3))
+    play(cluster, "mm-1a", lost)
+    with pytest.raises(IllegalState, match=r"most of its votes are lost or away: .*rebuild-votes mm-1a group-1"):
+        gap_of(cluster, "mm-1b", GROUP)

@@ -80,9 +80,12 @@ class OwnCluster:
     def _folder(self, name: str) -> Path:
         return self._directory / NODES / name
 
+    def data_folder(self, name: str) -> Path:
+        return self._folder(name) / DATA
+
     def member_folder(self, name: str) -> Path:
         """Where a member keeps its journal."""
-        return self._folder(name) / DATA / group_folder(GROUP)
+        return self.data_folder(name) / group_folder(GROUP)
 
     def log_file(self, name: str) -> Path:
         return self._folder(name) / "log"
@@ -125,6 +128,13 @@ class OwnCluster:
     def is_running(self, name: str) -> bool:
         return name in self._running
 
+    def pid(self, name: str) -> int:
+        return self._running[name].pid
+
+    def has_ended(self, name: str) -> bool:
+        """Whether it ended by itself, without having been killed."""
+        return name in self._running and self._running[name].poll() is not None
+
     def check_alive(self) -> None:
         for name, process in self._running.items():
             code = process.poll()
@@ -138,7 +148,7 @@ class OwnCluster:
     def status(self, name: str) -> NodeStatus | None:
         """What the running process of a node has said last, if that was a moment ago."""
         process = self._running.get(name)
-        said = read_status(self._folder(name) / DATA)
+        said = read_status(self.data_folder(name))
         if process is None or said is None or said.pid != process.pid or time.time() - said.time > _FRESH_SECONDS:
             return None
         return said

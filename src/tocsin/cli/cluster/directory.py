@@ -10,6 +10,7 @@ from tocsin.model.errors import ConfigError, TimedOut
 from tocsin.node.cluster_config import ClusterConfig
 from tocsin.node.cluster_file import read_cluster_file
 from tocsin.node.cluster_init import CLUSTER_FILE, DATA, NODE_FILE, NODES
+from tocsin.node.node_config import NodeConfig, load_node_config
 from tocsin.node.status_file import GroupReport, NodeStatus, read_status
 
 START_SECONDS_MAX = 30.0
@@ -31,6 +32,14 @@ class ClusterDirectory:
 
     def _folder(self, name: str) -> Path:
         return self.path / NODES / name
+
+    def data_of(self, name: str) -> Path:
+        return self._folder(name) / DATA
+
+    def node_config(self, name: str) -> NodeConfig:
+        """Of a node of this machine."""
+        self.process(name)
+        return load_node_config(self._folder(name) / NODE_FILE)
 
     def process(self, name: str) -> NodeProcess:
         self.config.node(name)

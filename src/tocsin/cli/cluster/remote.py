@@ -27,7 +27,8 @@ def from_client_manager(said: Mapping[str, Any], url: str) -> ClusterStatus:
 
 def _group_line(group: Mapping[str, Any]) -> GroupLine:
     names = {member["node"]: _name(member) for member in group["members"]}
-    in_sync = group.get("in_sync", [])
+    unheard = set(group.get("unheard", ()))
+    in_sync = [node for node in group.get("in_sync", []) if names.get(node) not in unheard]
     leads = group["linked"] and group["primary"] in in_sync
     return GroupLine(
         name=_group_name(group),
@@ -44,6 +45,8 @@ def _group_line(group: Mapping[str, Any]) -> GroupLine:
         unclean_lsn=group.get("unclean_lsn", 0),
         damaged={_name(member): member["damaged"] for member in group["members"] if member.get("damaged")},
         mended={_name(member): member["mended"] for member in group["members"] if member.get("mended")},
+        stalled=group.get("stalled", False),
+        voteless=tuple(group.get("voteless", ())),
     )
 
 

@@ -47,12 +47,35 @@ class GroupLine:
     """How many records of it are damaged on the disks of which nodes, and no other one could mend them."""
     mended: dict[str, int] = field(default_factory=dict)
     """How many were damaged and have been put right since the node started."""
+    stalled: bool = False
+    """There is a primary, but it delivers or confirms nothing."""
+    voteless: tuple[str, ...] = ()
+    """Voters of which the primary has not heard lately, or whose vote is lost."""
+    notes: tuple[str, ...] = ()
+    """What nodes want people to know of their part in the group."""
 
     @property
     def state(self) -> str:
+        """Well means: every voter has answered lately with a vote that holds, every member is in sync and was heard of
+        lately where the primary's log ends, and what there was to confirm is confirmed.
+        """
         if self.primary is None:
             return "no primary"
-        return "well" if not self.out_of_sync else "degraded"
+        if self.stalled:
+            return "stalled"
+        return "degraded" if self.out_of_sync or self.voteless else "well"
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Why it is not well, in words."""
+        found = []
+        if self.primary is not None and self.stalled:
+            found.append(f"{self.primary} leads, but delivers and confirms nothing")
+        if self.primary is not None and self.out_of_sync:
+            found.append(f"not in sync: {', '.join(self.out_of_sync)}")
+        if self.voteless:
+            found.append(f"no vote is heard from {', '.join(self.voteless)}")
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +87,7 @@ class ClusterStatus:
 
     @property
     def is_well(self) -> bool:
-        """Everybody runs, every group has a primary, and all its members are in sync."""
+        """Everybody runs, and every group is well."""
         return all(node.state == "running" for node in self.nodes) and all(
             group.state == "well" for group in self.groups
         )
@@ -74,7 +97,7 @@ class ClusterStatus:
         return any(node.state != "stopped" for node in self.nodes)
 
     def as_json(self) -> dict[str, Any]:
-        groups = [{**asdict(group), "state": group.state} for group in self.groups]
+        groups = [{**asdict(group), "state": group.state, "troubles": group.troubles} for group in self.groups]
         nodes = [asdict(node) for node in self.nodes]
         return {"cluster": self.name, "url": self.url, "well": self.is_well, "nodes": nodes, "groups": groups}
 
@@ -116,7 +139,9 @@ def _group_line(directory: ClusterDirectory, group: Group, said: list[NodeStatus
     reports = [(status, report) for status in said for report in status.groups if report.group == group.number]
     best = max(reports, key=lambda each: _weight(*each), default=None)
     report = GroupReport(group=group.number, role="unknown") if best is None else best[1]
-    in_sync = tuple(name for name in map(config.name_of, report.in_sync) if name not in dead)
+    unheard = {config.name_of(node) for node in report.unheard}
+    in_sync = tuple(name for name in map(config.name_of, report.in_sync) if name not in dead | unheard)
+    lost = {config.name_of(node) for node in report.voteless} | (dead & set(group.voters))
     primary = config.name_of(report.primary) if _leads(reports, report) else None
     return GroupLine(
         name=group.name,
@@ -133,6 +158,9 @@ def _group_line(directory: ClusterDirectory, group: Group, said: list[NodeStatus
         unclean_lsn=report.unclean_lsn,
         damaged={status.node: each.damaged for status, each in reports if each.damaged},
         mended={status.node: each.mended for status, each in reports if each.mended},
+        stalled=report.stalled,
+        voteless=tuple(name for name in group.voters if name in lost),
+        notes=tuple(f"{status.node}: {each.note}" for status, each in reports if each.note),
     )
 
 
@@ -141,10 +169,17 @@ def _weight(status: NodeStatus, report: GroupReport) -> tuple[int, bool, float]:
 
 
 def _leads(reports: list[tuple[NodeStatus, GroupReport]], best: GroupReport) -> bool:
-    """A name in the register is no proof that somebody serves: it says so itself, or a client manager hears it."""
-    return best.primary != 0 and any(
-        each.epoch == best.epoch
-        and each.primary == best.primary
-        and each.role in ("primary", "client manager", "witness")
-        for _, each in reports
+    """A name in the register is no proof that somebody serves: it says so itself, or a client manager hears it. What a
+    client manager has heard a moment ago counts less than what the node, started anew, says now.
+    """
+    denied = any(status.number == best.primary and each.role != "primary" for status, each in reports)
+    return (
+        best.primary != 0
+        and not denied
+        and any(
+            each.epoch == best.epoch
+            and each.primary == best.primary
+            and each.role in ("primary", "client manager", "witness")
+            for _, each in reports
+        )
     )

@@ -46,6 +46,12 @@ def gap_of(cluster: ClusterDirectory, node: str, group_name: str) -> Gap:
     if node not in group.members:
         raise ConfigError(f"{node} is no member of {group_name}; its members are {', '.join(group.members)}.")
     seen = _line(cluster, group_name)
+    if seen.primary is not None and _lost_majority(seen, len(group.voters)):
+        raise IllegalState(
+            f"{group_name} is led by {seen.primary}, which has its records, but most of its votes are lost or away:"
+            f" {', '.join(seen.voteless)}. Bring those nodes back with the data they had; if it is lost for good,"
+            f" `tocsin cluster rebuild-votes {seen.primary} {group_name}` goes on without it."
+        )
     if seen.primary is not None:
         raise IllegalState(f"{group_name} is led by {seen.primary}: there is nothing to promote.")
     known = own = 0
@@ -57,6 +63,10 @@ def gap_of(cluster: ClusterDirectory, node: str, group_name: str) -> Gap:
     return Gap(node, own, known)
 
 
+def _lost_majority(seen: GroupLine, voters: int) -> bool:
+    return seen.stalled and 2 * len(seen.voteless) > voters
+
+
 def promote(cluster: ClusterDirectory, node: str, group_name: str) -> GroupLine:
     """Starts the node anew with the order to lead; returns when it does."""
     if cluster.ask_to_stop(node):
@@ -66,7 +76,8 @@ def promote(cluster: ClusterDirectory, node: str, group_name: str) -> GroupLine:
     if not until(lambda: _line(cluster, group_name).primary == node, PROMOTION_SECONDS_MAX):
         raise TimedOut(
             f"{node} does not lead {group_name} after {PROMOTION_SECONDS_MAX:g} s. It needs more than half of the"
-            f" group's voters: see `tocsin cluster status` and the log {cluster.process(node).log}."
+            f" group's voters: see `tocsin cluster status` and the log {cluster.process(node).log}. If their vote files"
+            f" are lost for good, `tocsin cluster rebuild-votes {node} {group_name}` makes new ones."
         )
     return _line(cluster, group_name)
 

@@ -19,6 +19,7 @@ _COLOURS = {
     "running": "green",
     "well": "green",
     "degraded": "yellow",
+    "stalled": "bold red",
     "starting": "yellow",
     "draining": "yellow",
     "silent": "red",
@@ -67,25 +68,26 @@ def _drawn(status: ClusterStatus, hint: str) -> Table:
 
 
 def _warnings(status: ClusterStatus) -> list[str]:
-    unclean = [
-        f"{group.name} was promoted uncleanly in epoch {group.unclean_epoch}: what had been confirmed behind record"
-        f" {group.unclean_lsn:,} is lost."
-        for group in status.groups
-        if group.unclean_epoch
-    ]
-    damaged = [
-        f"{records:,} of {group.name}'s records are damaged on the disk of {node}, and no other member could mend"
-        " them: its log and `tocsin destinations show` say which."
-        for group in status.groups
-        for node, records in group.damaged.items()
-    ]
-    mended = [
-        f"{records:,} of {group.name}'s records were damaged on the disk of {node} and have been mended: look at the"
-        " disk."
-        for group in status.groups
-        for node, records in group.mended.items()
-    ]
-    return unclean + damaged + mended
+    found: list[str] = []
+    for group in status.groups:
+        found += [f"{group.name}: {trouble}." for trouble in group.troubles]
+        found += [f"{group.name}, {note}" for note in group.notes]
+        if group.unclean_epoch:
+            found.append(
+                f"{group.name} was promoted uncleanly in epoch {group.unclean_epoch}: what had been confirmed behind"
+                f" record {group.unclean_lsn:,} is lost."
+            )
+        found += [
+            f"{records:,} of {group.name}'s records are damaged on the disk of {node}, and no other member could mend"
+            " them: its log and `tocsin destinations show` say which."
+            for node, records in group.damaged.items()
+        ]
+        found += [
+            f"{records:,} of {group.name}'s records were damaged on the disk of {node} and have been mended: look at"
+            " the disk."
+            for node, records in group.mended.items()
+        ]
+    return found
 
 
 def _table(title: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> Table:

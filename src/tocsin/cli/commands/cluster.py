@@ -190,9 +190,7 @@ def unclean_promote(
     cluster = _open(directory)
     gap = gap_of(cluster, name, group)
     note(gap.sentence())
-    typed = confirm if confirm is not None else typer.prompt(f"Type the group's name ({group}) to go on", err=True)
-    if typed != group:
-        raise typer.BadParameter(f"{typed!r} is not {group!r}; nothing was done.", param_hint="--confirm")
+    _ask_for(group, confirm)
     line = promote(cluster, name, group)
     if json:
         print_json({"node": name, "group": group, "epoch": line.epoch, "lsn": line.unclean_lsn, "missing": gap.records})
@@ -200,6 +198,36 @@ def unclean_promote(
         note(
             f"{name} leads {group} in epoch {line.epoch}. What others had behind that is given up when they come back."
         )
+
+
+@app.command("rebuild-votes")
+def rebuild_votes(
+    name: NodeName,
+    group: Annotated[str, typer.Argument(help="The group whose votes are lost.")],
+    confirm: Annotated[
+        str | None, typer.Option(metavar="GROUP", help="The group's name once more, instead of typing it when asked.")
+    ] = None,
+    directory: Directory = DIRECTORY_DEFAULT,
+    json: options.Json = False,
+) -> None:
+    """Make new votes for a group that has lost most of them for good, from a member that has its records. Offline."""
+    from tocsin.cli.cluster.rebuild import plan_of, rebuild
+
+    cluster = _open(directory)
+    plan = plan_of(cluster, name, group)
+    note(plan.sentence())
+    _ask_for(group, confirm)
+    value = rebuild(cluster, plan)
+    if json:
+        print_json({"node": name, "group": group, "epoch": value.epoch, "lsn": value.unclean_lsn})
+    else:
+        note(f"{name} votes alone for {group} from now on. Start it, then the others: they are taken in one by one.")
+
+
+def _ask_for(group: str, confirm: str | None) -> None:
+    typed = confirm if confirm is not None else typer.prompt(f"Type the group's name ({group}) to go on", err=True)
+    if typed != group:
+        raise typer.BadParameter(f"{typed!r} is not {group!r}; nothing was done.", param_hint="--confirm")
 
 
 @app.command()

@@ -173,7 +173,7 @@ class ClusterHost(Being):
 
     def _witness(self, group: int) -> VoterHost:
         voter = VoterHost(
-            group, self.plan.groups[group], self.number, self.disks[group], _NodeClock(self), self._random
+            group, self.plan.groups[group], self.number, self.disks[group], _NodeClock(self), self._random, self.boot
         )
         voter.attach(self._new_workers(_no_journal), self._soon)
         return voter

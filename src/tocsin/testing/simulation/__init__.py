@@ -3,6 +3,7 @@
 run             one seed: faults, then peace, then the verdict
 world           the event queue and everything in it
 faults          what goes wrong, and what is still within the promise
+old_copies      disks of an earlier day that come back
 checkers        the invariants
 register_checks those of the register alone
 network         loses, doubles, delays, cuts

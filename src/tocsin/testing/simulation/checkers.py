@@ -62,6 +62,9 @@ class Checkers:
         return self.register.config
 
     def voted(self, node: VoterNode, vote: Vote) -> None:
+        if Replica(node.node, vote.store) in self.lost:
+            # An older copy, which nobody counts.
+            return
         self.register.voted(node.node, vote)
         self._world.stats.in_sync_changes = self.register.in_sync_changes
         self._check_findable()

@@ -28,13 +28,14 @@ _STATE = "state"
 
 class JournalBackedLog(MemoryLog):
     def __init__(self, seed: int, disk: SimulatedDisk | None = None) -> None:
-        self._seed = seed
+        self._seed, self._start = seed, 0
         self._files = disk or SimulatedDisk()
         self._opened = self._open()
         super().__init__(self._opened.log.store, self._recovered_image())
 
-    def _open(self) -> OpenedLog:
-        opened = open_log(self._files, _SEGMENT_BYTES, SeededRandom(self._seed), lambda kind: kind != NOOP)
+    def _open(self, start: int = 0) -> OpenedLog:
+        random = SeededRandom(self._seed + 1_000_003 * start)
+        opened = open_log(self._files, _SEGMENT_BYTES, random, lambda kind: kind != NOOP, start)
         # Which payloads are needed is the state's to say, and this state needs none.
         opened.recovered.journal.retain_many([])
         return opened
@@ -52,6 +53,12 @@ class JournalBackedLog(MemoryLog):
             image.apply(opened.work.read(log.plan_read(lsn, lsn))[0])
         return image
 
+    def begin(self, start: int, new_store: int) -> None:
+        self._opened.work.close()
+        self._opened, self._start = self._open(start), start
+        super().begin(start, new_store)
+        self.starts_before = self._opened.log.starts_before
+
     # ---- the port, twice
 
     def append(self, entry: Entry) -> int:
@@ -65,6 +72,15 @@ class JournalBackedLog(MemoryLog):
     def promise(self, epoch: int) -> None:
         self._opened.log.promise(epoch)
         super().promise(epoch)
+
+    def noted(self, start: int) -> None:
+        self._opened.log.noted(start)
+        super().noted(start)
+
+    def renew(self) -> None:
+        self._opened.log.renew()
+        self.new_store = self._opened.log.store_next
+        super().renew()
 
     # ---- work
 
@@ -107,8 +123,11 @@ class JournalBackedLog(MemoryLog):
         import_snapshot(
             self._files, opened.recovered.identity, Lsn(saved.lsn), self._sections(saved), [], _SEGMENT_BYTES
         )
-        self._opened = self._open()
+        self._opened = self._open(self._start)
         super().install(saved)
+
+    def copied(self, random: Random) -> MemoryLog:
+        return JournalBackedLog(self._seed, self._files.crash(random))
 
     def crashed(self, random: Random) -> MemoryLog:
         self._files.faults[self._files.operations + random.randrange(_CRASH_WITHIN)] = Fault.CRASH

@@ -22,7 +22,15 @@ class _Promised(NamedTuple):
     epoch: int
 
 
-Operation: TypeAlias = Entry | _Cut | _Promised
+class _Renewed(NamedTuple):
+    store: int
+
+
+class _Noted(NamedTuple):
+    start: int
+
+
+Operation: TypeAlias = Entry | _Cut | _Promised | _Renewed | _Noted
 
 
 class SavedState(NamedTuple):
@@ -39,13 +47,15 @@ NOTHING_SAVED = SavedState(0, 0, b"")
 class Image:
     """What a crash leaves."""
 
-    __slots__ = ("entries", "promised", "runs", "saved", "store")
+    __slots__ = ("entries", "promised", "runs", "saved", "starts", "store")
 
     def __init__(self, store: int) -> None:
         self.store = store
         self.runs = EpochRuns()
         self.entries: list[Entry] = []
         self.promised = 0
+        self.starts: tuple[int, ...] = (0,)
+        """The last that was noted, and those behind it."""
         self.saved = NOTHING_SAVED
 
     def apply(self, operation: Operation) -> None:
@@ -55,6 +65,10 @@ class Image:
         elif isinstance(operation, _Cut):
             self.runs.cut(operation.last_lsn)
             del self.entries[self.runs.last_lsn - self.runs.base_lsn :]
+        elif isinstance(operation, _Renewed):
+            self.store = operation.store
+        elif isinstance(operation, _Noted):
+            self.starts = (operation.start,)
         else:
             self.promised = operation.epoch
 
@@ -64,6 +78,7 @@ class Image:
         for entry in self.entries:
             other.runs.append(entry.epoch)
         other.entries, other.promised, other.saved = list(self.entries), self.promised, self.saved
+        other.starts = self.starts
         return other
 
 
@@ -76,6 +91,13 @@ class MemoryLog:
         self._pending: list[Operation] = []
         self.durable_lsn = self._disk.runs.last_lsn
         self.promised = self.durable_promise = self._disk.promised
+        self.starts_before = self._disk.starts
+        self.new_store = 0
+        """What `renew` takes."""
+
+    def begin(self, start: int, new_store: int) -> None:
+        """The number of this life is durable before it says anything."""
+        self._disk.starts, self.new_store = (*self._disk.starts, start), new_store
 
     # ---- the port
 
@@ -113,6 +135,13 @@ class MemoryLog:
         assert epoch >= self.promised, "a promise is never taken back"
         self.promised = epoch
         self._do(_Promised(epoch))
+
+    def noted(self, start: int) -> None:
+        if self._now.starts != (start,):
+            self._do(_Noted(start))
+
+    def renew(self) -> None:
+        self._do(_Renewed(self.new_store))
 
     def _do(self, operation: Operation) -> None:
         self._now.apply(operation)
@@ -174,6 +203,10 @@ class MemoryLog:
             image.runs = EpochRuns(saved.lsn, saved.epoch)
             image.promised = self.promised
         self.durable_lsn, self.durable_promise = saved.lsn, self.promised
+
+    def copied(self, random: Random) -> MemoryLog:
+        """A copy of the disk as it is now, to be put back on another day."""
+        return MemoryLog(self.store, self._disk.copy())
 
     def crashed(self, random: Random) -> MemoryLog:
         """What the next life of the process finds."""

@@ -59,6 +59,7 @@ class MemberNode(VoterNode):
         super().start()
         self.state = AppliedState.load(self.log.saved)
         world = self.world
+        self.log.begin(self.boot, world.new_store())
         self.member = Member(
             world.settings, self.node, self.boot, self.log, world.random.random, self.now(), self.state.lsn
         )

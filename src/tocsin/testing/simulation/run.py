@@ -10,6 +10,7 @@ from tocsin.replication.settings import EJECT_SECONDS
 from tocsin.testing.fault_script import Script
 from tocsin.testing.simulation.faults import Faults, Mix
 from tocsin.testing.simulation.log import MemoryLog
+from tocsin.testing.simulation.old_copies import OldCopies
 from tocsin.testing.simulation.register_checks import as_violation
 from tocsin.testing.simulation.world import Shape, Stats, World
 
@@ -38,13 +39,14 @@ def run_seed(
     mix: Mix | None = None,
     eject_seconds: float | None = None,
     hand_overs: bool = False,
+    old_copies: bool = False,
     clients: int = 2,
     chance: int = 0,
     script: Script | None = None,
 ) -> Outcome:
     """Faults for a while, then none: everything must have held all the time, and work again. Raises
-    Violation. With `hand_overs` the primary is often asked to give its role away. With a `script` its faults strike,
-    and no others.
+    Violation. With `hand_overs` the primary is often asked to give its role away, with `old_copies` disks of an
+    earlier day come back. With a `script` its faults strike, and no others.
     """
     if publish_seconds is None:
         publish_seconds = (0.05, 0.3, 1.0)[seed % 3]
@@ -64,6 +66,8 @@ def run_seed(
     world.start()
     if hand_overs:
         _ask_for_hand_overs(world, Random(f"hand over {seed}"), fault_seconds)
+    if old_copies:
+        OldCopies(world, Random(f"old copies {seed}"), fault_seconds)
     try:
         world.run_until(fault_seconds)
         faults.stop()
@@ -72,7 +76,7 @@ def run_seed(
         violation = as_violation(error)
         violation.script, violation.at = Script(seed, str(shape), faults.struck, fault_seconds, calm), world.time
         raise violation from error
-    world.stats.faults = len(faults.struck)
+    world.stats.faults += len(faults.struck)
     return Outcome(shape, world.trace, world.time, len(world.checkers.history), world.stats)
 
 

@@ -11,6 +11,7 @@ from tocsin.cluster.register_messages import (
     CommitSeen,
     Heartbeat,
     Initialise,
+    Outdated,
     Prepare,
     RegisterMessage,
     Resigned,
@@ -23,7 +24,7 @@ from tocsin.testing.simulation.clock import DriftingClock
 if TYPE_CHECKING:
     from tocsin.testing.simulation.world import World
 
-VOTER_MESSAGES = (Prepare, Accept, Heartbeat, Initialise, Resigned, CommitSeen)
+VOTER_MESSAGES = (Prepare, Accept, Heartbeat, Initialise, Resigned, CommitSeen, Outdated)
 
 
 class SimulatedNode(ABC):
@@ -63,7 +64,7 @@ class SimulatedNode(ABC):
 class VoterNode(SimulatedNode):
     def __init__(self, world: World, node: int, store: int) -> None:
         super().__init__(world, node)
-        self._vote_file = encode_vote(Vote(store))
+        self.vote_file = encode_vote(Vote(store))
         self._unsaved: list[Vote] = []
         self.vote_seconds = 0.001
         self.votes_take = 0.0
@@ -71,8 +72,8 @@ class VoterNode(SimulatedNode):
 
     def start(self) -> None:
         super().start()
-        vote = decode_vote(self._vote_file, "vote")
-        self.voter = Voter(self.node, vote, self.world.settings.lease_seconds, self.now())
+        self.voter = Voter(self.node, self.saved_vote(), self.world.settings.lease_seconds, self.now(), self.boot)
+        self.vote_file = encode_vote(self.voter.vote)
 
     def stop(self) -> None:
         super().stop()
@@ -83,15 +84,28 @@ class VoterNode(SimulatedNode):
         self._unsaved = []
 
     def lose_disk(self, store: int) -> None:
-        self._vote_file = encode_vote(Vote(store))
+        self.vote_file = encode_vote(Vote(store))
+
+    def saved_vote(self) -> Vote:
+        """What the disk says."""
+        return decode_vote(self.vote_file, "vote")
 
     def _keep(self, vote: Vote) -> None:
-        self._vote_file = encode_vote(vote)
+        self.vote_file = encode_vote(vote)
         self.world.checkers.voted(self, vote)
 
     def receive(self, sender: int, message: object) -> None:
-        if isinstance(message, VOTER_MESSAGES):
+        if isinstance(message, Outdated):
+            if self.voter.is_outdated_by(message):
+                self._begin_anew()
+        elif isinstance(message, VOTER_MESSAGES):
             self._vote(Received(sender, message))
+
+    def _begin_anew(self) -> None:
+        """The vote is an older copy: another voter takes its place, and what was being written is of no use."""
+        self._unsaved = []
+        vote = Vote(self.world.new_store())
+        self.voter = Voter(self.node, vote, self.world.settings.lease_seconds, self.now(), self.boot)
 
     def initialise(self, message: RegisterMessage) -> None:
         for effect in self.voter.handle(Received(0, message), self.now()):
