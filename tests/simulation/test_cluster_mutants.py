@@ -131,7 +131,7 @@ MUTANTS = [
     pytest.param(
         the_cache_is_trusted, ClusterShape(2, 1), ("fail_disk", "blackout", "crash"), ("I6", "I1"), id="S3 page cache"
     ),
-    pytest.param(sync_again, ClusterShape(2, 1), ("fail_disk", "crash"), ("I6", "I1"), id="S3 failed sync"),
+    pytest.param(sync_again, ClusterShape(2, 1), ("fail_disk", "crash"), ("I6", "I1", "I4"), id="S3 failed sync"),
 ]
 
 
