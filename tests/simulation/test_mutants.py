@@ -58,7 +58,7 @@ MUTANTS = [
     Mutant("R10 gate", gate, "admits", lambda epoch, highest: True, Shape(2, 3)),
     Mutant("register majority", proposer, "is_majority", lambda voters, answered: bool(answered), Shape(2, 1)),
     Mutant("register promise", voter, "may_promise", lambda ballot, promised: True, Shape(2, 1)),
-    Mutant("R16 old copy", lives, "is_older_copy", lambda life, seen: False, Shape(3, 0), {"old_copies": True}),
+    Mutant("R16 old copy", lives, "is_older_copy", lambda life, seen: False, Shape(2, 1), {"old_copies": True}),
     Mutant("D1 deduplication", state, "is_next", lambda sequence, last: True, Shape(2, 1)),
 ]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -43,6 +44,9 @@ class Namespaces:
     def __init__(self, names: Sequence[str]) -> None:
         if os.geteuid() != 0:
             pytest.skip("network namespaces need root")
+        missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
+        if missing:
+            pytest.skip(f"network namespaces need {' and '.join(missing)} (iproute2)")
         self._run = f"{_PREFIX}-{os.getpid()}-{next(_runs)}"
         self._numbers = {name: number for number, name in enumerate(names, start=1)}
         self._deaf: dict[str, frozenset[str]] = {name: frozenset() for name in names}

@@ -6,6 +6,7 @@ docs/reliability.md says what is promised, and lists the faults.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,8 @@ MINUTES = float(os.environ.get("TOCSIN_CAMPAIGN_MINUTES", "60"))
 """Of the long form, both shapes together."""
 SHAPES = (2, 3)
 """Members of the group; two have a witness."""
+
+pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace makes syncs fail")
 
 Record = Callable[[str, object], None]
 

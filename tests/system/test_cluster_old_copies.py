@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.system.clusters import ClusterProcesses
-from tests.system.processes import PATIENCE, run_command
+from tests.system.clusters import READY_SECONDS, ClusterProcesses
+from tests.system.processes import PATIENCE, run_command, until
 
 import tocsin
+from tocsin.cluster.vote import decode_vote
+from tocsin.journal.slot_file import read_slots
 from tocsin.node.votes_rebuilt import record_of
+from tocsin.runtime.disk import Disk
 
 GROUP = "group-1"
 
@@ -45,6 +48,20 @@ def witness_of(cluster: ClusterProcesses) -> str:
     return cluster.directory.config.groups[0].witnesses[0]
 
 
+def seen_start(cluster: ClusterProcesses, by: str, of: str) -> int:
+    """The last start of a node, of its log and of its vote, that the vote of another one remembers."""
+    vote = decode_vote(read_slots(Disk(data_of(cluster, by) / GROUP), "vote"), "vote")
+    number = cluster.directory.config.node(of).number
+    return min((seen.start for table in vote.known for seen in table if seen.replica.node == number), default=0)
+
+
+def start_and_be_seen(cluster: ClusterProcesses, name: str, by: str) -> None:
+    before = seen_start(cluster, by, name)
+    cluster.directory.start(name)
+    until(lambda: seen_start(cluster, by, name) > before, f"{by} has noted that {name} is there", READY_SECONDS)
+    cluster.wait_for(lambda seen: seen["well"], "all is well again")
+
+
 def wipe(cluster: ClusterProcesses, name: str) -> None:
     shutil.rmtree(data_of(cluster, name))
     data_of(cluster, name).mkdir(mode=0o700)
@@ -61,8 +78,7 @@ def test_an_older_copy_of_a_member_joins_as_a_new_one(cluster: ClusterProcesses,
     sent = publish(cluster, *(f"before {number}" for number in range(100)))
     cluster.directory.kill("mm-1a")
     shutil.copytree(data_of(cluster, "mm-1a"), tmp_path / "copy")
-    cluster.directory.start("mm-1a")
-    cluster.wait_for(lambda seen: seen["well"], "it is in sync again")
+    start_and_be_seen(cluster, "mm-1a", witness_of(cluster))
     sent += publish(cluster, *(f"after {number}" for number in range(10)))
     cluster.kill_all()
 
@@ -89,8 +105,7 @@ def test_an_older_vote_of_a_witness_is_replaced(cluster: ClusterProcesses, tmp_p
     vote = data_of(cluster, witness) / GROUP / "vote"
     cluster.directory.kill(witness)
     shutil.copy(vote, tmp_path / "vote")
-    cluster.directory.start(witness)
-    cluster.wait_for(lambda seen: seen["well"], "the witness votes again")
+    start_and_be_seen(cluster, witness, "mm-1b")
     cluster.directory.kill(witness)
     shutil.copy(tmp_path / "vote", vote)
     cluster.directory.start(witness)

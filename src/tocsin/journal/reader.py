@@ -174,6 +174,5 @@ def verified_payload(data: bytes, offset: int, seed: int, where: Location) -> me
             begin = offset + HEADER_BYTES
             return view[begin + where.skip : begin + stored]
     raise JournalDamaged(
-        f"{where.file}, position {where.position}: {problem}. "
-        "Restore the file from a backup or another member; `tocsin journal check` lists all damage."
+        f"{where.file}, position {where.position}: {problem}. `tocsin journal check` lists all damage."
     )

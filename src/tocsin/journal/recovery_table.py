@@ -203,10 +203,12 @@ SNAPSHOT = (
     ),
 )
 
-_WHERE = "{file}, position {position}, LSN {lsn}: "
+# A member never gets an older file back: it would lack what came since.
 _ADVICE = (
-    " Nothing was changed: restore the file from a backup or another member; `tocsin journal check` lists all damage."
+    " Nothing was changed. A member of a group: move its folder away, and the others fill it. A lone server:"
+    " restore the file from a backup; `tocsin journal check` lists all damage."
 )
+_WHERE = "{file}, position {position}, LSN {lsn}: "
 _HEADLESS = (HeaderState.BAD, HeaderState.EMPTY)
 
 SEGMENT = (
