@@ -72,6 +72,9 @@ def test_the_first_credit_is_bounded() -> None:
         {"held": {"from": 1}},
         {"start": "earliest"},
         {"messages": "many"},
+        {"messages": -1},
+        {"bytes": -1},
+        {"bytes": 1 << 64},
     ],
 )
 def test_nonsense_is_refused(wrong: dict[str, Any]) -> None:
@@ -104,6 +107,16 @@ def test_a_request_that_fails_leaves_the_connection_open(operation: str, fields:
     with pytest.raises(TocsinError):
         client.request(operation, **fields)
     assert client.request("destination.list")["more"] is False
+
+
+@pytest.mark.parametrize("epoch", [-1, 1 << 32, 1 << 62])
+def test_a_session_does_not_come_back_with_an_epoch_that_no_message_can_carry(epoch: int) -> None:
+    client = Driver().connect()
+    identity = client.request("session.open", session=1)["producer_id"]
+    client.request("session.close", 1)
+    with pytest.raises(ProtocolError):
+        client.request("session.open", session=1, producer_id=identity, epoch=epoch)
+    assert client.request("session.open", session=1, producer_id=identity, epoch=7)["epoch"] == 8
 
 
 def test_who_may_not_consume_gets_no_paths_of_files(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,16 @@ def test_a_session_whose_client_manager_is_gone_keeps_what_it_holds_for_a_while(
     assert SESSION not in stage.manager.sessions.known
 
 
+def test_a_session_may_go_twice_before_its_grace_is_over() -> None:
+    """First its link is over, then its client manager is gone; a primary that stood still sees both at once."""
+    stage = Stage()
+    with_a_message(stage)
+    stage.manager.origin_gone(CM1, stage.clock.now())
+    stage.manager.origin_gone(GONE, stage.clock.now())
+    stage.advance(5.1)
+    assert SESSION not in stage.manager.sessions.known
+
+
 def test_nothing_is_delivered_to_a_client_manager_that_is_gone() -> None:
     stage = Stage()
     with_a_message(stage)

@@ -229,6 +229,15 @@ def test_records_of_a_destination_that_is_gone_are_passed_over() -> None:
     assert list(it.finish({})) == []
 
 
+def test_a_name_that_was_deleted_while_a_snapshot_was_taken_stays_deleted() -> None:
+    """The snapshot has the directory from before, and of the destination nothing: it was gone when its turn came."""
+    directory = Directory(Options())
+    it = Recovery(directory, 0.0)
+    gone = {"id": 3, "name": "orders", "incarnation": 5}
+    it.apply(2, RecordKind.DELETE, write_map(gone)[0])
+    assert directory.deleted == {"orders": 5}
+
+
 def test_the_next_offset_survives_when_everything_was_consumed() -> None:
     driver = server()
     session = session_of(driver)

@@ -43,7 +43,7 @@ def test_what_a_client_manager_that_is_gone_had_may_be_said_by_another() -> None
     keep(sessions, "2/1/1")
     claim(sessions, "2/1/1", again=True)
     assert sessions.connections[CLIENT] == sessions.client_ids["me"].origin == "2/1/1"
-    assert sessions.due(6.0)[0].connections == [] and "me" in sessions.client_ids
+    assert next(sessions.due(6.0)).connections == [] and "me" in sessions.client_ids
 
 
 def test_a_claim_goes_with_its_connection_and_is_not_taken_back_later() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tocsin.journal import recovery_segment
+from tocsin.journal import recovery_segment, stream_file
 from tocsin.journal.writer import ActiveSegment
-from tocsin.message_manager import dispatch, recovery
+from tocsin.message_manager import dispatch, producers, recovery
 from tocsin.message_manager.producers import Producers, Verdict
 from tocsin.message_manager.sessions import Sessions
 from tocsin.message_manager.stages import Epochs
@@ -24,6 +24,8 @@ from tocsin.testing.clusters.world import ClusterShape
 from tocsin.testing.simulation.register_checks import Violation
 
 SEEDS = 60
+UNANSWERED = ("stall", "slow_disk", "freeze", "crash_primary")
+"""Much is stored when a primary dies, and its producers have not heard of it."""
 DRAINS = ClusterShape(2, 1, draining=True)
 
 
@@ -84,6 +86,21 @@ def sync_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ActiveSegment, "sync", careless_sync)
 
 
+def the_cache_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (recovery_segment, stream_file):
+        monkeypatch.setattr(module, "write_again", lambda file, start, end: None)
+
+
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A destination remembers one producer: the row of any other is gone."""
+    monkeypatch.setattr(producers, "PRODUCER_ROWS_MAX", 1)
+
+
+def rows_go_unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_rows(monkeypatch)
+    monkeypatch.setattr(Producers, "is_expired", lambda self, producer_id: False)
+
+
 def epochs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Epochs, "last", lambda self, app: -1)
 
@@ -104,13 +121,17 @@ def releases_are_not_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 MUTANTS = [
     pytest.param(never_a_duplicate, ClusterShape(2, 1), ("crash_primary", "sever"), ("I8",), id="D1 deduplication"),
+    pytest.param(rows_go_unnoticed, ClusterShape(2, 1), UNANSWERED, ("I8",), id="D1 forgotten rows"),
     pytest.param(any_epoch_of_a_session, ClusterShape(2, 3), ("cut_line",), ("I1", "I10"), id="D2 session epochs"),
     pytest.param(no_suspicion, ClusterShape(2, 1), ("blackout",), ("I9",), id="D3 delivery reserve"),
     pytest.param(epochs_are_forgotten, ClusterShape(2, 1, staging=True), ("sever",), ("I8",), id="epochs of stages"),
     pytest.param(takes_are_not_followed, DRAINS, ("crash_primary",), ("Q1", "I10", "I13"), id="takes are replicated"),
     pytest.param(releases_are_not_flagged, DRAINS, ("crash_primary",), ("I9",), id="released messages are flagged"),
     pytest.param(everything_looks_torn, ClusterShape(3, 0), ("rot",), ("I6", "I1"), id="S2 torn or damaged"),
-    pytest.param(sync_again, ClusterShape(2, 1), ("fail_disk", "crash"), ("I6", "I1"), id="S3 failed sync"),
+    pytest.param(
+        the_cache_is_trusted, ClusterShape(2, 1), ("fail_disk", "blackout", "crash"), ("I6", "I1"), id="S3 page cache"
+    ),
+    pytest.param(sync_again, ClusterShape(2, 1), ("fail_disk", "crash"), ("I6", "I1", "I4"), id="S3 failed sync"),
 ]
 
 
@@ -123,3 +144,9 @@ def test_the_checkers_catch(
     assert caught(shape, only, seeds=4) is None
     break_rule(monkeypatch)
     assert caught(shape, only) in invariants
+
+
+def test_a_row_that_is_gone_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is stored twice: the producer is told that nobody knows what it has sent."""
+    few_rows(monkeypatch)
+    assert caught(ClusterShape(2, 1), UNANSWERED, seeds=12) is None

@@ -15,6 +15,7 @@ from tocsin.testing.clusters.run import (
     ALL_SHAPES,
     DRAINING_SHAPES,
     FAULTS_MIN,
+    MIXED_SHAPES,
     OPERATIONS_MIN,
     SHAPES,
     STAGING_SHAPES,
@@ -26,9 +27,9 @@ from tocsin.testing.clusters.world import ClusterShape
 from tocsin.testing.simulation.register_checks import Violation
 
 SEEDS_PER_PIECE = 24
-# Over 2,000 seeds of groups, half of them long, and some of a member that has nobody to be in sync with.
+# Over 2,000 seeds of groups, most of them long, and some of a member that has nobody to be in sync with.
 PIECES = [
-    pytest.param(shape, piece, marks=pytest.mark.long if piece >= 7 else ())
+    pytest.param(shape, piece, marks=pytest.mark.long if piece >= 5 else ())
     for shape in SHAPES
     for piece in range(14 if shape.members > 1 else 1)
 ]
@@ -68,7 +69,7 @@ def test_epochs_are_seen_wholly_and_once(shape: ClusterShape) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("shape", DRAINING_SHAPES, ids=str)
+@pytest.mark.parametrize("shape", DRAINING_SHAPES + MIXED_SHAPES, ids=str)
 def test_drains_hold_what_they_hold(shape: ClusterShape) -> None:
     for seed in range(SEEDS_OF_DRAINS):
         run_seed(seed, shape)

@@ -21,10 +21,13 @@ from tocsin.replication.messages import Acked, Fetched, Order
 from tocsin.replication.roles import Role
 from tocsin.testing.simulation import state
 from tocsin.testing.simulation.checkers import Violation
+from tocsin.testing.simulation.faults import Mix
 from tocsin.testing.simulation.old_copies import copy_of, put_back
 from tocsin.testing.simulation.run import run_seed
 from tocsin.testing.simulation.voter_node import VoterNode
 from tocsin.testing.simulation.world import Shape
+
+SEEDS = 150
 
 
 @dataclass(frozen=True)
@@ -35,16 +38,18 @@ class Mutant:
     broken: Callable[..., Any]
     shape: Shape
     options: dict[str, Any] = field(default_factory=dict)
+    seeds: int = SEEDS
 
 
-ROUGH = {"rough": True, "publish_seconds": 0.05}
-SEEDS = 150
+ROUGH = {"mix": Mix.ROUGH, "publish_seconds": 0.05}
+STEERED = {"mix": Mix.STEERED}
 
 MUTANTS = [
     Mutant("R1 epoch order", rules, "is_stale", lambda epoch, promised: False, Shape(3, 0)),
     Mutant("R2 log matching", rules, "matches", lambda own, previous: True, Shape(3, 0), ROUGH),
     Mutant("R3 commit", rules, "commit_point", lambda config, me, durable: durable.get(me, 0), Shape(3, 0), ROUGH),
     Mutant("R4 pending config", rules, "configs_to_satisfy", lambda current, pending: (current,), Shape(2, 1), ROUGH),
+    Mutant("R4 steered", rules, "must_repeat", lambda pending, found: found == pending, Shape(3, 2), STEERED),
     Mutant("R6 fencing", rules, "fences_needed", lambda config: 1, Shape(3, 2), ROUGH),
     Mutant("R6 best log", rules, "best_log", min, Shape(3, 0), ROUGH),
     Mutant("R7 giving up", rules, "still_ours", lambda epoch, promised: True, Shape(3, 2)),
@@ -58,8 +63,19 @@ MUTANTS = [
 ]
 
 
-def caught(shape: Shape, options: dict[str, Any]) -> Violation | AssertionError | None:
-    for seed in range(SEEDS):
+RARE = [
+    Mutant(
+        "R4 forget pending", rules, "must_repeat", lambda pending, found: found == pending, Shape(3, 2), seeds=2_000
+    ),
+    Mutant(
+        "R4 abandoned join", rules, "must_repeat", lambda pending, found: found == pending, Shape(2, 1), seeds=2_000
+    ),
+]
+"""Too rare for every day."""
+
+
+def caught(shape: Shape, options: dict[str, Any], seeds: int = SEEDS) -> Violation | AssertionError | None:
+    for seed in range(seeds):
         try:
             run_seed(seed, shape, **options)
         except AssertionError as violation:
@@ -70,7 +86,14 @@ def caught(shape: Shape, options: dict[str, Any]) -> Violation | AssertionError 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_the_checkers_catch(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutant.module, mutant.rule, mutant.broken)
-    assert caught(mutant.shape, mutant.options) is not None
+    assert caught(mutant.shape, mutant.options, mutant.seeds) is not None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mutant", RARE, ids=lambda mutant: mutant.name)
+def test_the_checkers_catch_what_is_rare(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the faults that seeds draw by themselves, nobody being told where to look."""
+    test_the_checkers_catch(mutant, monkeypatch)
 
 
 def test_the_checkers_catch_a_voter_that_forgets(monkeypatch: pytest.MonkeyPatch) -> None:

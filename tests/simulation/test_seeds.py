@@ -12,7 +12,7 @@ from tocsin.testing.simulation.journal_backed import JournalBackedLog
 from tocsin.testing.simulation.run import SHAPES, run_seed
 from tocsin.testing.simulation.world import Shape
 
-PIECES = 5
+PIECES = 7
 SEEDS_PER_PIECE = 9
 JOURNAL_SEEDS = range(500, 510)
 
@@ -35,7 +35,7 @@ def test_every_invariant_holds_on_a_real_journal(shape: Shape) -> None:
 @pytest.mark.parametrize("shape", SHAPES[1:], ids=str)
 def test_every_invariant_holds_while_the_role_is_handed_over_again_and_again(shape: Shape) -> None:
     outcomes = [run_seed(seed, shape, hand_overs=True) for seed in range(200, 206)]
-    assert sum(outcome.stats.promotions for outcome in outcomes) > 40
+    assert sum(outcome.stats.promotions for outcome in outcomes) > 20
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.members > 1], ids=str)
@@ -47,7 +47,7 @@ def test_every_invariant_holds_while_disks_of_an_earlier_day_come_back(shape: Sh
 
 def test_the_seeds_see_everything_that_they_should() -> None:
     """Fail-overs, changes of the in-sync set, snapshots and resent messages, in a handful of seeds."""
-    outcomes = [run_seed(seed, Shape(3, 2)) for seed in range(100, 108)]
+    outcomes = [run_seed(seed, Shape(3, 2), publish_seconds=0.05) for seed in range(100, 110)]
     assert sum(outcome.stats.promotions for outcome in outcomes) > 20
     assert sum(outcome.stats.in_sync_changes for outcome in outcomes) > 20
     assert sum(outcome.stats.snapshots for outcome in outcomes) > 2

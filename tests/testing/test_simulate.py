@@ -33,4 +33,4 @@ def test_a_seed_that_fails_is_named(capsys: pytest.CaptureFixture[str], monkeypa
 
     monkeypatch.setattr(simulate, "run_seed", broken)
     assert simulate.main(["--seeds", "5", "--seed", "77", "--shape", "2+1"]) == 1
-    assert "FAILED: seed 77, shape 2+1, log memory: I1: a record is gone" in capsys.readouterr().out
+    assert "FAILED: seed 77, shape 2+1: I1: a record is gone" in capsys.readouterr().out

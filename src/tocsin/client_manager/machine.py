@@ -23,6 +23,7 @@ from tocsin.client_manager.requests import (
     Awaited,
     address,
     administer,
+    amount,
     create_temporary,
     field,
     number,
@@ -61,6 +62,7 @@ from tocsin.model.limits import (
     LOGIN_SECONDS_MAX,
     MESSAGE_BYTES_DEFAULT,
     PRODUCERS_PER_SESSION_MAX,
+    SESSION_EPOCH_MAX,
     SESSION_GRACE_SECONDS,
     SESSIONS_PER_CONNECTION_MAX,
 )  # fmt: skip
@@ -350,7 +352,7 @@ class ClientManager:
             former = field(fields, "producer_id", bytes)
             identity = session_id(state.identity, number_)
             # An id that is not this connection's was given by another server: here the session begins anew.
-            epoch = (field(fields, "epoch", int, 0) + 1) if former == identity else 0
+            epoch = (amount(fields, "epoch", SESSION_EPOCH_MAX) + 1) if former == identity else 0
             session = SessionState(number_, identity, epoch, state.number)
             self._registry.add_session(state, session)
         elif session.connection == state.number:
@@ -358,7 +360,7 @@ class ClientManager:
         else:
             session.connection = state.number
             # It may have been at another server in between.
-            session.epoch = max(session.epoch, field(fields, "epoch", int, 0)) + 1
+            session.epoch = max(session.epoch, amount(fields, "epoch", SESSION_EPOCH_MAX)) + 1
         reply = {"id": fields["id"], "producer_id": session.id, "epoch": session.epoch, "resumed": resumed}
         self._desk.out.append((state.number, [control(FrameType.REPLY, number_, reply)]))
 

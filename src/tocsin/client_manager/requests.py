@@ -12,7 +12,13 @@ from tocsin.cluster.commands import Administer, OpenConsumer
 from tocsin.model.destination import TEMPORARY_PREFIX, Destination, kind_of, parse_destination
 from tocsin.model.errors import InvalidDestination, ProtocolError
 from tocsin.model.identity import show_id
-from tocsin.model.limits import PREFETCH_MAX, RANGE_MESSAGES, SELECTOR_CHARACTERS_MAX, SUBSCRIPTION_NAME_BYTES_MAX
+from tocsin.model.limits import (
+    OFFSET_MAX,
+    PREFETCH_MAX,
+    RANGE_MESSAGES,
+    SELECTOR_CHARACTERS_MAX,
+    SUBSCRIPTION_NAME_BYTES_MAX,
+)
 from tocsin.model.ranges import Range
 
 MODES = frozenset({"consume", "browse", "replay"})
@@ -75,6 +81,14 @@ def number(fields: dict[str, Any], name: str) -> int:
     return int(value)
 
 
+def amount(fields: dict[str, Any], name: str, most: int = OFFSET_MAX) -> int:
+    """How many of something; 0 when nothing is said. Between managers it has so many bits and no sign."""
+    value = field(fields, name, int, 0)
+    if not 0 <= value <= most:
+        raise ProtocolError(f"The field {name!r} of a request must be a number from 0 to {most}.")
+    return int(value)
+
+
 def address(fields: dict[str, Any]) -> Destination:
     return parse_destination(str(field(fields, "destination", str, "")))
 
@@ -95,8 +109,8 @@ def open_consumer(request: int, session: bytes, connection: ConnectionState, fie
         request, session, number(fields, "consumer"), destination, connection.identity, connection.client_id, mode,
         selector, bool(field(fields, "no_local", bool, False)), subscription,
         bool(field(fields, "durable", bool, False)), bool(field(fields, "shared", bool, False)),
-        field(fields, "start", dict), min(field(fields, "messages", int, 0), _MESSAGES_MAX.get(mode, PREFETCH_MAX)),
-        field(fields, "bytes", int, 0), ranges(fields, "held"),
+        field(fields, "start", dict), min(amount(fields, "messages"), _MESSAGES_MAX.get(mode, PREFETCH_MAX)),
+        amount(fields, "bytes"), ranges(fields, "held"),
     )  # fmt: skip
 
 

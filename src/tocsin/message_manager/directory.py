@@ -130,7 +130,8 @@ class Directory:
         self.next_id = max(self.next_id, state.id + 1)
 
     def delete(self, state: DestinationState, ledger: Ledger) -> int:
-        lsn = ledger.append(RecordKind.DELETE, write_map({"id": state.id}))
+        fields = {"id": state.id, "name": state.address.name, "incarnation": state.incarnation}
+        lsn = ledger.append(RecordKind.DELETE, write_map(fields))
         self.apply_delete(state.id, lsn, ledger)
         return lsn
 
@@ -139,7 +140,7 @@ class Directory:
         state = self.by_id.pop(destination_id, None)
         if state is None:
             return
-        self._bury(state)
+        self.bury(state.address.name, state.incarnation)
         del self._by_name[state.address.name]
         self._names.remove(state.address.name)
         for key in [key for key, (owner, _) in self.durable.items() if owner is state]:
@@ -155,10 +156,11 @@ class Directory:
             if state.options.retained:
                 ledger.drop_stream(DropStream(state.id, None), lsn)
 
-    def _bury(self, state: DestinationState) -> None:
-        if state.incarnation:
-            former = self.deleted.pop(state.address.name, 0)
-            self.deleted[state.address.name] = max(former, state.incarnation)
+    def bury(self, name: str, incarnation: int) -> None:
+        """Who still means this one of its name is told so."""
+        if incarnation:
+            former = self.deleted.pop(name, 0)
+            self.deleted[name] = max(former, incarnation)
             if len(self.deleted) > DELETED_NAMES_MAX:
                 del self.deleted[next(iter(self.deleted))]
 

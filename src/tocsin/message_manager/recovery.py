@@ -143,7 +143,11 @@ class Recovery:
             self._directory.apply_create(fields, lsn)
 
     def _delete(self, lsn: int, payload: Bytes) -> None:
-        self._directory.apply_delete(read_map(payload)["id"], max(lsn, self._directory.lsn), self.ledger)
+        fields, directory = read_map(payload), self._directory
+        if lsn > directory.lsn and fields["id"] not in directory.by_id:
+            # A snapshot has its parts from one moment after another: this one ended behind the directory's.
+            directory.bury(fields.get("name", ""), fields.get("incarnation", 0))
+        directory.apply_delete(fields["id"], max(lsn, directory.lsn), self.ledger)
 
     def _name(self, lsn: int, payload: Bytes) -> None:
         if lsn > self._directory.lsn:

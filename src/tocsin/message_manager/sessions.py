@@ -16,7 +16,7 @@ So what is said `again`, or without `arrived`, moves nothing away from where the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -170,9 +170,11 @@ class Sessions:
     def next_deadline(self) -> float | None:
         return self._departures[0].deadline if self._departures else None
 
-    def due(self, now: float) -> list[Departure]:
-        """Departures whose grace is over, without those who came back; their connections and client ids are free."""
-        found: list[Departure] = []
+    def due(self, now: float) -> Iterator[Departure]:
+        """Departures whose grace is over, without those who came back; their connections and client ids are free. A
+        session that went twice, with its link and with its client manager, goes with the first: each departure is
+        looked at when the one before it is done with.
+        """
         while self._departures and self._departures[0].deadline <= now:
             departure = self._departures.popleft()
             departure.sessions = [
@@ -189,8 +191,7 @@ class Sessions:
                 claim = self.client_ids.get(client_id)
                 if claim is not None and claim.origin == origin:
                     del self.client_ids[client_id]
-            found.append(departure)
-        return found
+            yield departure
 
 
 def _client_id(fields: dict[str, Any]) -> str:

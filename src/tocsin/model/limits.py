@@ -83,6 +83,8 @@ RANGES_PER_FRAME_SENT = 4_096
 REASON_BYTES_MAX = KIB
 """Why a consumer gave a message back."""
 SESSIONS_PER_CONNECTION_MAX = 1_024
+SESSION_EPOCH_MAX = 1 << 31
+"""A client may come back so often; half of what the number's place between managers can hold."""
 PRODUCERS_PER_SESSION_MAX = 4_096
 CONSUMERS_PER_SESSION_MAX = 4_096
 CONNECTIONS_MAX = 10_000

@@ -7,6 +7,8 @@ bus_cluster       several nodes' buses on it, with a checker of what the bus pro
 driver            a whole server without sockets, threads or real time
 simulation        groups of message managers in virtual time, from one seed
 clusters          whole clusters with their clients in virtual time, from one seed
+fault_script      faults as a script: which one strikes when, and how seeds steer them
+shrinking         a failing script made short
 seed_sweep        the command line of both: seed after seed, then a table
 simulate          runs groups for some minutes and prints a table
 simulate_clusters the same for whole clusters

@@ -80,8 +80,9 @@ class SimulatedNetwork:
                 if other is not side:
                     self._cuts |= {(here, there) for here in side for there in other}
 
-    def heal(self) -> None:
-        self._cuts.clear()
+    def heal(self, links: Iterable[tuple[int, int]] | None = None) -> None:
+        """These, or all."""
+        self._cuts.difference_update(set(self._cuts) if links is None else links)
 
     def send(self, sender: int, burst: Burst, now: float) -> None:
         for parts in burst.datagrams:

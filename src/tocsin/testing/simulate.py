@@ -6,14 +6,15 @@ Ends with a table, or with the first seed that broke something and what to do wi
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tocsin.testing.seed_sweep import aligned, say_failed, sweep
-from tocsin.testing.simulation.checkers import Violation
+from tocsin.testing.fault_script import Script
+from tocsin.testing.seed_sweep import Simulation, aligned, sweep
+from tocsin.testing.simulation.faults import CALM
 from tocsin.testing.simulation.journal_backed import JournalBackedLog
 from tocsin.testing.simulation.log import MemoryLog
-from tocsin.testing.simulation.run import SHAPES, Outcome, run_seed
+from tocsin.testing.simulation.run import SHAPES, Outcome, run_script, run_seed
 from tocsin.testing.simulation.world import Shape
 
 _JOURNAL_EVERY = 5
@@ -50,25 +51,26 @@ class Tally:
 def main(arguments: list[str] | None = None) -> int:
     tallies: dict[str, Tally] = {}
 
-    def run(seed: int, shape: Shape, traces: bool) -> bool:
-        return _one(seed, shape, tallies.setdefault(str(shape), Tally()), traces=traces)
+    def add(shape: str, outcome: Outcome, seconds: float) -> None:
+        tallies.setdefault(shape, Tally()).add(outcome, seconds)
 
-    return sweep(arguments, __doc__, SHAPES, run, lambda: _report(tallies))
+    simulation = Simulation(
+        SHAPES, run, repeat, add, lambda: _report(tallies), "tocsin.testing.simulate", "regressions", CALM,
+        [{"clients": 1}, {"publish_seconds": 1.0}],
+    )  # fmt: skip
+    return sweep(arguments, __doc__, simulation)
 
 
-def _one(seed: int, shape: Shape, tally: Tally, *, traces: bool) -> bool:
-    begin = time.monotonic()
-    journal = seed % _JOURNAL_EVERY == 0
-    try:
-        outcome = run_seed(seed, shape, make_log=JournalBackedLog if journal else MemoryLog)
-    except Violation as violation:
-        kind = "journal" if journal else "memory"
-        say_failed(f"seed {seed}, shape {shape}, log {kind}", violation, "regressions")
-        return False
-    tally.add(outcome, time.monotonic() - begin)
-    if traces:
-        sys.stdout.write(f"trace {shape} {seed} {outcome.trace:x}\n")
-    return True
+def run(seed: int, shape: Shape) -> Outcome:
+    return run_seed(seed, shape, make_log=log_of(seed))
+
+
+def repeat(script: Script) -> Outcome:
+    return run_script(script, make_log=log_of(script.seed))
+
+
+def log_of(seed: int) -> Callable[[int], MemoryLog]:
+    return JournalBackedLog if seed % _JOURNAL_EVERY == 0 else MemoryLog
 
 
 def _report(tallies: dict[str, Tally]) -> None:

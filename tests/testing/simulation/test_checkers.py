@@ -9,6 +9,7 @@ from tocsin.cluster.vote import Vote
 from tocsin.replication.log import Entry
 from tocsin.testing.simulation.checkers import Violation
 from tocsin.testing.simulation.state import PUBLISH, head
+from tocsin.testing.simulation.traffic import Confirm
 from tocsin.testing.simulation.world import Shape, World
 
 
@@ -56,7 +57,26 @@ def test_somebody_outside_is_promoted() -> None:
     outsider = config(made).led_by(7, 999, [Replica(7, 7)])
     with fails("I5"):
         for voter in made.voters:
-            made.checkers.voted(voter, Vote(voter.voter.replica.store, Ballot(99, 7, 1), Ballot(99, 7, 1), outsider))
+            vote = Vote(voter.voter.replica.store, Ballot(99, 7, 1), Ballot(99, 7, 1), outsider)
+            made.checkers.register.voted(voter.node, vote)
+
+
+def test_a_round_could_find_members_without_the_last_record() -> None:
+    """One voter alone has accepted it, and nobody has been promoted by it; but it could come to that."""
+    made = world()
+    node = made.members[1]
+    node.log.cut(node.log.last_lsn - 5)
+    node.log.flushed(node.log.pending())
+    alone = config(made).with_in_sync([Replica(node.node, node.log.store)])
+    voter = made.voters[2]
+    with fails("I1"):
+        made.checkers.voted(voter, Vote(voter.voter.replica.store, Ballot(99, 1, 1), Ballot(99, 1, 1), alone))
+
+
+def test_a_client_manager_is_told_of_another_record() -> None:
+    made = world()
+    with fails("I1"):
+        made.checkers.told(Confirm(64, 77, 1, max(made.checkers.confirmed_copies), 2))
 
 
 def test_another_record_is_committed() -> None:

@@ -6,6 +6,8 @@ client       an application process around the real client core
 workload     what applications do
 epochs       a program that publishes through stages
 drainers     a program that drains queues in planned batches
+historians   a program that reads a retained topic again and again
+hostile      a client that keeps no rule
 crew         all applications of a simulation
 history      what applications saw, and whether that may be
 workers      disk threads in virtual time
@@ -19,6 +21,10 @@ shadow_log   what checkers know of a member's log
 group_checks the invariants of one group
 world        a whole cluster
 faults       what goes wrong in it
+fault_kinds  what all faults need
+node_faults  nodes and programs
+disk_faults  disks and votes
+link_faults  the network between nodes
 run          one seed, from beginning to end
 tally        what many seeds came to
 """

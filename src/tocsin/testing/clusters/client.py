@@ -190,6 +190,9 @@ class SimulatedClient(Being):
             self.core.disconnected(self.now(), error)
             self._turn()
 
+    def say(self, line: Line, data: bytes) -> None:
+        self._exchange.say(line, data)
+
     def _turn(self) -> None:
         """What follows from whatever just happened."""
         core = self.core
@@ -201,7 +204,7 @@ class SimulatedClient(Being):
             data = b"".join(core.output)
             core.output.clear()
             if self._line is not None:
-                self._exchange.say(self._line, data)
+                self.say(self._line, data)
                 core.sent(self.now())
         if self._line is not None and core.phase in (Phase.DOWN, Phase.CLOSED):
             self._exchange.hang_up(self._line)

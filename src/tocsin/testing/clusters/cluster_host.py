@@ -92,6 +92,7 @@ class ClusterHost(Being):
 
     def _voted(self, group: int, vote: object) -> None:
         self.plan.checks[group].register.voted(self.number, vote)  # type: ignore[arg-type]
+        self.plan.checks[group].check_findable()
 
     # ---- lives
 
@@ -106,15 +107,15 @@ class ClusterHost(Being):
             self._after_failure(error)
 
     def _failed(self, error: TocsinError) -> None:
-        """What a failed disk has said cannot be trusted, nor what the system remembers of it: power off."""
-        self.stop(power=True)
+        """The process ends. What the system remembers of a failed disk stays, unless the machine is switched off."""
+        self.stop(power=False)
         self._after_failure(error)
 
     def _after_failure(self, error: TocsinError) -> None:
         if isinstance(error, JournalDamaged):
             self.damaged += 1
             self.lose_disks()
-        else:
+        elif self.timeline.random.random() < 0.5:
             self._lose_power()
         self.timeline.after(1.0, None, self._start_again)
 

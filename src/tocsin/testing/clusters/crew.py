@@ -6,7 +6,9 @@ from tocsin.client_manager.machine import Settings as ClientSettings
 from tocsin.testing.clusters.client import Script, SimulatedClient
 from tocsin.testing.clusters.drainers import Drainer
 from tocsin.testing.clusters.epochs import EpochWriter
+from tocsin.testing.clusters.historians import Historian
 from tocsin.testing.clusters.history import DEAD_MESSAGES, History
+from tocsin.testing.clusters.hostile import HostileClient
 from tocsin.testing.clusters.lines import Exchange
 from tocsin.testing.clusters.timeline import Timeline
 from tocsin.testing.clusters.workload import Pace, Source, Workload
@@ -14,6 +16,8 @@ from tocsin.testing.clusters.workload import Pace, Source, Workload
 HEARTBEAT_SECONDS = 4.0
 """Longer than by default of a cluster's own heartbeats: what is quiet costs no events."""
 DRAINED = "queue:drained"
+_RETAINED_SHARE = _HOSTILE_SHARE = 0.35
+"""Of the seeds have such a program."""
 CLIENT_SETTINGS = ClientSettings(heartbeat=HEARTBEAT_SECONDS)
 
 
@@ -28,6 +32,8 @@ class Crew:
         self._producers: set[int] = set()
         self.epochs: EpochWriter | None = None
         self._epoch_writer = 0
+        self.historian: Historian | None = None
+        self._remembering = 0
         self.drainer: Drainer | None = None
         self._draining = 0
         self._former_resumes = 0
@@ -38,6 +44,8 @@ class Crew:
         for number, topic in enumerate(self.topics):
             client_id = f"c{number}" if random.random() < 0.4 else None
             self.sources.append(Source(topic, f"s{number}", client_id))
+            if random.random() < 0.5:
+                self.sources.append(Source(topic, f"u{number}", urgent=True))
         self._owners: dict[Source, SimulatedClient] = {}
         """Subscriptions that belong to one client id have one consumer at a time."""
 
@@ -50,6 +58,7 @@ class Crew:
             # Before the producers begin: it is theirs as well.
             self.drainer = Drainer(self.workload, list(self.queues), DRAINED)
             self.queues.append(DRAINED)
+        self.destinations = [*self.queues, *self.topics]
         producers = random.randint(1, 2)
         self.pace.publish_seconds *= producers
         for _ in range(producers):
@@ -62,11 +71,26 @@ class Crew:
             client = self._new()
             self._start(client, self.workload.administer(client, self.queues[:strict], ["queue:x0", "queue:x1"]))
 
+        if random.random() < _RETAINED_SHARE:
+            self.historian = Historian(self.workload, self.destinations)
+            self._remember(self.historian)
+        if random.random() < _HOSTILE_SHARE:
+            self._misbehave()
         if staging:
             self.epochs = EpochWriter(self.workload, [*self.queues, *self.topics])
             self._write_epochs()
         if self.drainer is not None:
             self._drain(self.drainer)
+
+    def _remember(self, historian: Historian) -> None:
+        client = self._new()
+        self._remembering = client.number
+        self._start(client, historian.run(client))
+
+    def _misbehave(self) -> None:
+        self._numbers += 1
+        client = HostileClient(self._timeline, self._exchange, self._numbers, list(self._hosts), HEARTBEAT_SECONDS)
+        self._start(client, client.misbehave(self.pace))
 
     def _drain(self, drainer: Drainer) -> None:
         client = self._new()
@@ -82,7 +106,7 @@ class Crew:
     def _produce(self) -> None:
         client = self._new()
         self._producers.add(client.number)
-        self._start(client, self.workload.produce(client, [*self.queues, *self.topics]))
+        self._start(client, self.workload.produce(client, self.destinations))
 
     def _consume(self, source: Source) -> None:
         if source.client_id is not None and source in self._owners:
@@ -112,7 +136,11 @@ class Crew:
         client.stop()
         self._former_resumes += max(0, client.dials - 1)
         self.workload.abandoned(client)
-        if client.number in self._producers:
+        if isinstance(client, HostileClient):
+            self._misbehave()
+        elif client.number == self._remembering and self.historian is not None:
+            self._remember(self.historian)
+        elif client.number in self._producers:
             self._produce()
         elif client.number == self._epoch_writer:
             self._write_epochs()

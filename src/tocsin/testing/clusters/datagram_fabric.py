@@ -13,7 +13,7 @@ from tocsin.bus.events import Event
 from tocsin.bus.machine import Bus, BusSettings
 from tocsin.model.values import Bytes
 from tocsin.runtime.datagrams import Address, Way
-from tocsin.testing.clusters.fabric import FabricCounters, Watcher
+from tocsin.testing.clusters.fabric import FabricCounters, Link, Watcher
 from tocsin.testing.clusters.timeline import Being, Timeline
 from tocsin.testing.network import Conditions, SimulatedNetwork
 
@@ -153,19 +153,21 @@ class DatagramFabric:
             jitter_seconds=self.delay,
         )
 
-    def cut(self, senders: Iterable[int], receivers: Iterable[int]) -> None:
-        there = list(receivers)
-        for sender in senders:
-            for receiver in there:
-                if sender != receiver:
-                    self._network.cut(sender, receiver)
+    def cut(self, senders: Iterable[int], receivers: Collection[int]) -> frozenset[Link]:
+        links = frozenset((sender, receiver) for sender in senders for receiver in receivers if sender != receiver)
+        for link in sorted(links):
+            self._network.cut(*link)
+        return links
 
-    def part(self, one: Collection[int], other: Collection[int]) -> None:
-        self.cut(one, other)
-        self.cut(other, one)
+    def part(self, one: Collection[int], other: Collection[int]) -> frozenset[Link]:
+        return self.cut(one, other) | self.cut(other, one)
 
-    def mend(self) -> None:
-        self._network.heal()
+    def lag(self, links: Collection[Link], seconds: float) -> None:
+        """Datagrams on one link are not slow for long: they are lost and sent again."""
+        self.drop_some(seconds)
+
+    def mend(self, links: Collection[Link] | None = None) -> None:
+        self._network.heal(links)
 
     def heal(self) -> None:
         self.loss = self.spikes = 0.0

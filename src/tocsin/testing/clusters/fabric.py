@@ -28,6 +28,8 @@ _HEARD_SECONDS = 0.2
 _LATELY_SECONDS = 1.0
 
 
+Link: TypeAlias = tuple[int, int]
+"""Sender, receiver."""
 Watcher: TypeAlias = Callable[[int, Address, bytes], None]
 """Told of everything that is sent: who, where to, what."""
 
@@ -102,7 +104,8 @@ class Fabric:
         self.ends: dict[int, BusEnd] = {}
         self._pairs: dict[tuple[int, int], _Pair] = {}
         self._arrivals: dict[tuple[int, int, int, Address, Stream], float] = {}
-        self._cuts: set[tuple[int, int]] = set()
+        self._cuts: set[Link] = set()
+        self._lags: dict[Link, float] = {}
         self._slow: dict[tuple[int, int], float] = {}
         """(sender, receiver) and until when the receiver is too slow for the sender's data."""
         self._full: dict[tuple[int, int, Address], bool] = {}
@@ -143,18 +146,25 @@ class Fabric:
 
     # ---- conditions
 
-    def cut(self, senders: Iterable[int], receivers: Iterable[int]) -> None:
-        """In one direction."""
-        there = list(receivers)
-        self._cuts |= {(sender, receiver) for sender in senders for receiver in there if sender != receiver}
+    def cut(self, senders: Iterable[int], receivers: Collection[int]) -> frozenset[Link]:
+        """In one direction. What was cut is returned, for `mend`."""
+        links = frozenset((sender, receiver) for sender in senders for receiver in receivers if sender != receiver)
+        self._cuts |= links
         self.conditions_changed()
+        return links
 
-    def part(self, one: Collection[int], other: Collection[int]) -> None:
-        self.cut(one, other)
-        self.cut(other, one)
+    def part(self, one: Collection[int], other: Collection[int]) -> frozenset[Link]:
+        return self.cut(one, other) | self.cut(other, one)
 
-    def mend(self) -> None:
-        self._cuts.clear()
+    def lag(self, links: Iterable[Link], seconds: float) -> None:
+        """Whatever is sent on these takes so much longer."""
+        self._lags.update(dict.fromkeys(links, seconds))
+
+    def mend(self, links: Collection[Link] | None = None) -> None:
+        """These links, or all, are whole again and as quick as any."""
+        mended = {*self._cuts, *self._lags} if links is None else set(links)
+        self._cuts -= mended
+        self._lags = {link: seconds for link, seconds in self._lags.items() if link not in mended}
         self.conditions_changed()
 
     def heal(self) -> None:
@@ -265,7 +275,7 @@ class Fabric:
             self._lose(receiver, message)
             return
         random = self._timeline.random
-        delay = self.delay * (0.5 + random.random())
+        delay = self.delay * (0.5 + random.random()) + self._lags.get(link, 0.0)
         if self.loss and random.random() < self.loss:
             self.counters.retransmissions += 1
             delay += random.choice(_AGAIN_SECONDS)

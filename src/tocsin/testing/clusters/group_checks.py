@@ -31,6 +31,8 @@ from tocsin.testing.disk import SimulatedDisk
 from tocsin.testing.simulation.register_checks import RegisterChecks, Violation
 
 DISK_BYTES_MAX = 8 << 20
+HOSTILE = "hostile"
+"""In the name of what only a client has that keeps no rule."""
 
 
 class GroupChecks:
@@ -66,7 +68,14 @@ class GroupChecks:
 
     def disk_lost(self, node: int, replicas: Iterable[Replica]) -> None:
         self.lost.update(replicas)
+        for replica in self.lost:
+            self.register.forget(replica)
         self.logs[node] = ShadowLog(node)
+
+    def vote_lost(self, replica: object) -> None:
+        """A voter has lost its file, and with it its word."""
+        if isinstance(replica, Replica):
+            self.register.forget(replica)
 
     def lost_in_sync(self) -> set[int]:
         """Nodes whose disk was lost and that are not level again."""
@@ -116,6 +125,21 @@ class GroupChecks:
                 was = self.records[lsn - 1][:3]
                 raise Violation("I2", f"node {node} commits {record[:3]} as record {lsn}, which is {was}")
         self._seen[node] = committed
+        self.check_findable()
+
+    def check_findable(self) -> None:
+        """I1, before it comes to the worst: whichever configuration the next candidate finds, so many of its in-sync
+        members have the last committed record that it cannot lead without one of them.
+        """
+        lsn = len(self.records)
+        if not lsn or self.lost_in_sync():
+            return
+        record = self.records[lsn - 1]
+        for config in self.register.findable():
+            nodes = [replica.node for replica in config.in_sync]
+            found = sum(self.logs[node].has_durably(lsn, record) for node in nodes)
+            if found < min(config.copies, len(nodes)):
+                raise Violation("I1", f"record {lsn} is committed, but a round could find {config}: {found} have it")
 
     def _chosen(self, lsn: int, record: Chosen) -> None:
         """I8: from the producers' side; the history of the applications has the other."""
@@ -125,7 +149,8 @@ class GroupChecks:
         block = Block(stored.block)
         first, last = block.first_sequence, block.first_sequence + block.count - 1
         key = (stored.destination, block.producer_id)
-        if first <= self._last_sequence.get(key, 0):
+        # Who publishes again what was forgotten at its own word has it twice.
+        if first <= self._last_sequence.get(key, 0) and HOSTILE not in block.destination:
             before = self._last_sequence[key]
             raise Violation("I8", f"record {lsn} stores sequences from {first} on, but {before} is stored already")
         self._last_sequence[key] = last

@@ -35,6 +35,8 @@ class Sent:
     refused: bool = False
     excused: bool = False
     """Nobody can expect to see it: its destination was deleted."""
+    urgent: bool = False
+    """What a selector may ask for."""
 
 
 @dataclass(slots=True)
@@ -52,6 +54,8 @@ class ViewHistory:
     """Those that an application has acknowledged; whether the server heard of it is another question."""
     acknowledged: dict[str, float] = field(default_factory=dict)
     """When the acknowledgement of each was confirmed."""
+    urgent: bool = False
+    """It selects, and has nothing else."""
 
 
 class Received(NamedTuple):
@@ -108,6 +112,8 @@ class History:
             raise Violation("I8", f"{who} got {body} from {view.name}, but it was sent to {sent.destination}")
         if sent.refused:
             raise Violation("I8", f"{who} got {body} from {view.name}, but its producer was told that it is not stored")
+        if view.urgent and not sent.urgent:
+            raise Violation("I8", f"{who} got {body} from {view.name}, which does not select it")
         if view.destination == DEAD_MESSAGES:
             self.dead[body] = self.dead.get(body, 0) + 1
         else:
@@ -144,6 +150,7 @@ class History:
             and sent.confirmed_at is not None
             and sent.persistent
             and not sent.excused
+            and (sent.urgent or not view.urgent)
             and (since is None or sent.at > since)
             and sent.body not in view.acknowledging
             and sent.body not in self.dead

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from tocsin.testing.clusters.faults import ClusterFaults
 from tocsin.testing.clusters.world import ClusterShape, ClusterWorld
+from tocsin.testing.fault_script import Script
+from tocsin.testing.simulation.register_checks import as_violation
 
 SHAPES = (
     ClusterShape(1, 0), ClusterShape(2, 1), ClusterShape(2, 3), ClusterShape(3, 0), ClusterShape(3, 2),
@@ -15,7 +17,8 @@ SHAPES = (
 )  # fmt: skip
 STAGING_SHAPES = (ClusterShape(2, 1, staging=True), ClusterShape(3, 0, staging=True))
 DRAINING_SHAPES = (ClusterShape(2, 1, draining=True), ClusterShape(3, 0, draining=True))
-ALL_SHAPES = SHAPES + STAGING_SHAPES + DRAINING_SHAPES
+MIXED_SHAPES = (ClusterShape(3, 2, staging=True, draining=True),)
+ALL_SHAPES = SHAPES + STAGING_SHAPES + DRAINING_SHAPES + MIXED_SHAPES
 FAULT_SECONDS = 60.0
 HEAL_SECONDS = 40.0
 _PATIENCE = 5
@@ -43,13 +46,16 @@ class ClusterOutcome(NamedTuple):
 
 
 def run_cluster(
-    seed: int, shape: ClusterShape, fault_seconds: float = FAULT_SECONDS, only: Collection[str] = ()
-) -> ClusterOutcome:
-    """Faults for a while, then none: everything must have held all the time, and work again. Raises Violation."""
+    seed: int, shape: ClusterShape, fault_seconds: float = FAULT_SECONDS, only: Collection[str] = (),
+    script: Script | None = None,
+) -> ClusterOutcome:  # fmt: skip
+    """Faults for a while, then none: everything must have held all the time, and work again. Raises Violation. With a
+    `script` its faults strike, and no others.
+    """
     # A seed makes no more garbage than fits: to look for circles in it again and again would cost a tenth of the time.
     gc.disable()
     try:
-        return _run(seed, shape, fault_seconds, only)
+        return _run(seed, shape, fault_seconds, only, script)
     finally:
         gc.enable()
 
@@ -58,15 +64,31 @@ def _little_done(world: ClusterWorld, faults: ClusterFaults) -> bool:
     return world.crew.workload.operations < OPERATIONS_MIN or faults.strikes < FAULTS_MIN
 
 
-def _run(seed: int, shape: ClusterShape, fault_seconds: float, only: Collection[str]) -> ClusterOutcome:
-    world = ClusterWorld(seed, shape)
-    faults = ClusterFaults(world, only)
-    world.start()
-    world.timeline.run_until(fault_seconds)
-    while _little_done(world, faults) and world.timeline.time < _PATIENCE * fault_seconds:
-        world.timeline.run_until(world.timeline.time + 5.0)
-    faults.stop()
-    world.check_recovered(HEAL_SECONDS)
+def run_cluster_script(script: Script) -> ClusterOutcome:
+    """A script again."""
+    shape = next(shape for shape in ALL_SHAPES if str(shape) == script.shape)
+    return run_cluster(script.seed, shape, script.seconds, script=script)
+
+
+def _run(
+    seed: int, shape: ClusterShape, fault_seconds: float, only: Collection[str], script: Script | None
+) -> ClusterOutcome:
+    world = ClusterWorld(seed, shape, script.options.get("chance", 0) if script is not None else 0)
+    strikes, calm = (None, frozenset[str]()) if script is None else (script.strikes, script.calm)
+    faults = ClusterFaults(world, only, strikes, calm)
+    try:
+        world.start()
+        world.timeline.run_until(fault_seconds)
+        while script is None and _little_done(world, faults) and world.timeline.time < _PATIENCE * fault_seconds:
+            fault_seconds = world.timeline.time + 5.0
+            world.timeline.run_until(fault_seconds)
+        faults.stop()
+        world.check_recovered(HEAL_SECONDS)
+    except Exception as error:
+        violation = as_violation(error)
+        violation.script = Script(seed, str(shape), faults.struck, fault_seconds, calm)
+        violation.at = world.timeline.time
+        raise violation from error
     timeline, crew, checks = world.timeline, world.crew, world.checks.values()
     return ClusterOutcome(
         trace=timeline.trace,

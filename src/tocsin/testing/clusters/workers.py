@@ -18,10 +18,15 @@ class DiskSpeed:
     def __init__(self) -> None:
         self.seconds = 0.001
         self.stalled_until = 0.0
+        self.votes_take = 0.0
+        """How much longer a vote takes at most."""
 
     def draw(self, being: Being) -> float:
         timeline = being.timeline
         return max(0.0, self.stalled_until - timeline.time) + self.seconds * (0.5 + timeline.random.random())
+
+    def draw_vote(self, being: Being) -> float:
+        return self.draw(being) + (self.votes_take * being.timeline.random.random() if self.votes_take else 0.0)
 
 
 class SimulatedWorkers:
@@ -58,7 +63,8 @@ class SimulatedWorkers:
 
     def _plan(self, line: str, job: Callable[[], Any], done: Done) -> None:
         timeline = self._being.timeline
-        at = max(self._free_at[line], timeline.time) + self._speed.draw(self._being)
+        speed = self._speed.draw_vote if line == "vote" else self._speed.draw
+        at = max(self._free_at[line], timeline.time) + speed(self._being)
         self._free_at[line] = at
         self.under_way.append(job)
         timeline.at(at, self._being, self._finish, job, done)

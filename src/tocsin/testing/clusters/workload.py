@@ -15,6 +15,7 @@ from tocsin.client.operations import (
     check_consumer,
     close_consumer,
     close_session,
+    create_temporary,
     open_consumer,
     open_session,
     recover,
@@ -22,8 +23,8 @@ from tocsin.client.operations import (
 )
 from tocsin.client.pending import Pending
 from tocsin.model.batch import BodyKind, DeliveryMode
-from tocsin.model.destination import parse_destination
-from tocsin.model.errors import ConnectionFailed, NotAcknowledged, TocsinError
+from tocsin.model.destination import Kind, parse_destination
+from tocsin.model.errors import ConnectionFailed, NotAcknowledged, ProducerExpired, TocsinError
 from tocsin.testing.clusters.client import Script, SimulatedClient, WatchedSettlements
 from tocsin.testing.clusters.history import History, Received, Sent, ViewHistory
 from tocsin.testing.clusters.timeline import Timeline
@@ -31,6 +32,8 @@ from tocsin.testing.clusters.timeline import Timeline
 _UNCONFIRMED_MAX = 12
 _PREFETCH = (1, 4, 50)
 _PERSISTENT = BatchKey(BodyKind.TEXT, DeliveryMode.PERSISTENT, 4, 0, 0, False)
+_URGENT = BatchKey(BodyKind.TEXT, DeliveryMode.PERSISTENT, 7, 0, 0, False)
+SELECTS_URGENT = "JMSPriority > 5"
 _VOLATILE = BatchKey(BodyKind.TEXT, DeliveryMode.NON_PERSISTENT, 4, 0, 0, False)
 
 
@@ -42,6 +45,8 @@ class Source:
     subscription: str | None = None
     client_id: str | None = None
     """Whose subscription it is; None: shared by everybody who names it."""
+    urgent: bool = False
+    """Only what is urgent, by a selector."""
 
     @property
     def view(self) -> str:
@@ -57,6 +62,7 @@ class Pace:
     think_seconds: float = 0.02
     volatile: float = 0.05
     """How many of the batches need not survive a crash."""
+    urgent: float = 0.2
     peaceful: bool = False
     """Nobody is difficult any more: all is consumed and acknowledged, and nothing new is sent."""
 
@@ -96,7 +102,8 @@ class Workload:
                 continue
             self._operations += 1
             waiting += self._send(client, session, self._random.choice(destinations))
-            if self._random.random() < 0.02:
+            expired = any(isinstance(pending.error, ProducerExpired) for pending in waiting)
+            if expired or self._random.random() < 0.02:
                 for pending in waiting:
                     yield from _quietly(pending)
                 yield from close_session(session, acknowledge=True)
@@ -108,14 +115,17 @@ class Workload:
         self, client: SimulatedClient, session: SessionState, destination: str, known_as: str = ""
     ) -> list[Pending]:
         """`known_as`: what the history calls the destination, when that is not its name."""
-        key = _VOLATILE if self._random.random() < self.pace.volatile else _PERSISTENT
+        chance = self._random.random()
+        key = _VOLATILE if chance < self.pace.volatile else _URGENT if chance > 1 - self.pace.urgent else _PERSISTENT
         lane = session.lane(parse_destination(destination))
         pendings: dict[int, Pending] = {}
         for _ in range(self._random.randint(1, 4)):
             self._bodies += 1
             body = f"{client.number}/{self._bodies}"
             name = f"{client.number}/{session.number}"
-            sent = Sent(body, known_as or destination, name, self.timeline.time, key is _PERSISTENT)
+            sent = Sent(
+                body, known_as or destination, name, self.timeline.time, key is not _VOLATILE, urgent=key is _URGENT
+            )
             self.history.sends(sent)
             self.unconfirmed[body] = sent
             batch, _row = lane.add(key, body, len(body), 0, None)
@@ -128,7 +138,7 @@ class Workload:
             self.unconfirmed.pop(sent.body, None)
             if pending.error is None:
                 self.history.confirms(sent, self.timeline.time)
-            elif not isinstance(pending.error, ConnectionFailed):
+            elif not isinstance(pending.error, ConnectionFailed | ProducerExpired):
                 self.history.refuses(sent)
 
         return done
@@ -165,9 +175,11 @@ class Workload:
         self, session: SessionState, source: Source, view: ViewHistory
     ) -> Generator[Pending | float, Any, ConsumerState]:
         durable = source.subscription is not None
+        view.urgent = source.urgent
         spec = ConsumerSpec(
             parse_destination(source.destination), "consume", self._random.choice(_PREFETCH),
-            subscription=source.subscription, durable=durable, shared=durable and source.client_id is None,
+            selector=SELECTS_URGENT if source.urgent else None, subscription=source.subscription, durable=durable,
+            shared=durable and source.client_id is None,
         )  # fmt: skip
         opening = open_consumer(session, spec)
         wanted = next(opening)
@@ -262,15 +274,32 @@ class Workload:
             yield 10.0 * self._random.random()
             rounds += 1
             try:
-                yield from self._use_and_delete(client, self._random.choice(scratch), rounds)
+                if self._random.random() < 0.5:
+                    yield from self._use_temporary(client, rounds)
+                else:
+                    yield from self._use_and_delete(client, self._random.choice(scratch), rounds)
             except TocsinError as error:
                 self.errors.append((self.timeline.time, client.number, error))
 
     def _use_and_delete(self, client: SimulatedClient, destination: str, rounds: int) -> Script:
         """Whatever was in it before it was deleted must not be in the next one of its name."""
+        session: SessionState = yield from open_session(client.core, "auto", False)
+        yield from self._use(client, session, destination, rounds)
+        yield from close_session(session, acknowledge=True)
+        yield from self._ask(client, "destination.delete", {"destination": destination})
+
+    def _use_temporary(self, client: SimulatedClient, rounds: int) -> Script:
+        """A queue that ends with its connection; until then it is one like any other."""
+        session: SessionState = yield from open_session(client.core, "auto", False)
+        destination = yield from create_temporary(session, Kind.QUEUE)
+        yield from self._use(client, session, destination, rounds)
+        if self._random.random() < 0.5:
+            yield from self._ask(client, "destination.delete", {"destination": destination})
+        yield from close_session(session, acknowledge=True)
+
+    def _use(self, client: SimulatedClient, session: SessionState, destination: str, rounds: int) -> Script:
         known_as = f"{destination} of {client.number} for the {rounds}. time"
         view = self.history.view(known_as, known_as)
-        session: SessionState = yield from open_session(client.core, "auto", False)
         for pending in self._send(client, session, destination, known_as):
             yield from _quietly(pending)
         self.history.deletes(known_as)
@@ -280,8 +309,6 @@ class Workload:
             if message is None:
                 break
             self._received(client, consumer, message, view)
-        yield from close_session(session, acknowledge=True)
-        yield from self._ask(client, "destination.delete", {"destination": destination})
 
     def _ask(self, client: SimulatedClient, operation: str, fields: dict[str, Any]) -> Script:
         """Asked again after a fail-over, it may have been done already."""

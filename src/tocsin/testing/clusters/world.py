@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tocsin.client_manager.machine import Settings as ClientSettings
 from tocsin.cluster.envelope import Replies
 from tocsin.cluster.envelope import decode as decode_envelope
 from tocsin.cluster.group_config import Replica, first_config
+from tocsin.cluster.register_messages import Accept
 from tocsin.cluster.slots import SlotTable
 from tocsin.cluster.vote import Vote, encode_vote
 from tocsin.cluster.voter import FIRST_BALLOT
 from tocsin.journal.meta import create_meta
 from tocsin.journal.slot_file import save_slots
 from tocsin.message_manager.machine import Settings as ManagerSettings
+from tocsin.replication.codec import decode as decode_group
 from tocsin.replication.journal_work import store_of
 from tocsin.replication.settings import GroupSettings
 from tocsin.runtime.datagrams import Address
@@ -27,13 +30,20 @@ from tocsin.testing.clusters.timeline import Timeline
 from tocsin.testing.clusters.vote_disk import VOTE
 from tocsin.testing.clusters.workload import Pace
 from tocsin.testing.disk import SeededRandom
+from tocsin.testing.fault_script import Moment
 from tocsin.testing.simulation.clock import DriftingClock
 from tocsin.testing.simulation.register_checks import Violation
 
 _DATAGRAMS_EVERY = 20
 """Every so many seeds the nodes talk over the real bus."""
 _MANAGERS_FROM = 100
-_REPLY = ord("R")
+_REPLY, _GROUP = b"RG"
+_ROUNDS = (1, 4)
+"""Types of Prepare and Accept."""
+
+
+def _unused(moment: Moment) -> None:
+    """Nobody wants to know."""
 
 
 class ClusterShape(NamedTuple):
@@ -53,8 +63,10 @@ class ClusterShape(NamedTuple):
 
 
 class ClusterWorld:
-    def __init__(self, seed: int, shape: ClusterShape) -> None:
-        self.timeline = Timeline(f"cluster {seed} {shape}")
+    def __init__(self, seed: int, shape: ClusterShape, chance: int = 0) -> None:
+        """`chance`: the same faults, another network and other programs."""
+        self.seed = f"cluster {seed} {shape}"
+        self.timeline = Timeline(f"{self.seed} {chance}" if chance else self.seed)
         random = self.timeline.random
         datagrams = seed % _DATAGRAMS_EVERY == _DATAGRAMS_EVERY - 1
         self.fabric = DatagramFabric(self.timeline) if datagrams else Fabric(self.timeline)
@@ -70,8 +82,12 @@ class ClusterWorld:
         names = [self.hosts[number].plan.name for number in self._managers]
         self.crew = Crew(self.timeline, self.exchange, names, Pace(random.choice((1.2, 2.0))))
         self._initialise()
+        self._round = (0, b"")
         self.timeline.checkup = self.thorough
         self.fabric.watcher = self._sent
+        self.proposer = 0
+        """Who began the last round at a register, or its second half."""
+        self.moment: Callable[[Moment], None] = _unused
 
     def _group(self, group: int) -> GroupSettings:
         lease = self.timeline.random.choice((1.5, 3.0, 5.0))
@@ -122,11 +138,26 @@ class ClusterWorld:
     # ---- checking
 
     def _sent(self, node: int, address: Address, payload: bytes) -> None:
-        """What a member tells a client manager must be true."""
-        if payload[0] == _REPLY:
+        """What a member tells a client manager must be true. Where a round begins something is about to change."""
+        if payload[0] == _GROUP and payload[2] in _ROUNDS:
+            self._round_begins(node, address.channel, payload)
+        elif payload[0] == _REPLY:
             message = decode_envelope(payload)
             assert isinstance(message, Replies)
             self.checks[address.channel].replied(node, message)
+
+    def _round_begins(self, node: int, group: int, payload: bytes) -> None:
+        if (node, payload) == self._round:
+            return
+        self._round = (node, payload)
+        message = decode_group(payload[1:])
+        checks = self.checks[group]
+        if isinstance(message, Accept):
+            checks.register.proposed.add(message.config)
+        if node in checks.alive:
+            self.proposer = node
+            leads = checks.alive[node].member.primary is not None
+            self.moment(Moment.CHANGE if leads else Moment.PROMOTION)
 
     def thorough(self) -> None:
         for group, checks in self.checks.items():

@@ -22,6 +22,7 @@ from tocsin.replication.log import Entry
 from tocsin.replication.roles import Role
 from tocsin.testing.simulation.register_checks import RegisterChecks, Violation
 from tocsin.testing.simulation.state import name_of
+from tocsin.testing.simulation.traffic import Confirm
 
 __all__ = ["Checkers", "Violation"]
 
@@ -66,6 +67,20 @@ class Checkers:
             return
         self.register.voted(node.node, vote)
         self._world.stats.in_sync_changes = self.register.in_sync_changes
+        self._check_findable()
+
+    def _check_findable(self) -> None:
+        """I1, before it comes to the worst: whichever configuration the next candidate finds, so many of its in-sync
+        members have the last committed record that it cannot lead without one of them.
+        """
+        lsn = len(self.history)
+        if not lsn or self.lost_in_sync():
+            return
+        for config in self.register.findable():
+            members = [node for node in self._world.members if Replica(node.node, node.log.store) in config.in_sync]
+            found = sum(self._has(node, lsn) for node in members)
+            if found < min(config.copies, len(config.in_sync)):
+                raise Violation("I1", f"record {lsn} is committed, but a round could find {config}: {found} have it")
 
     def admitted(self, client: int, epoch: int) -> None:
         if epoch < self._heard.get(client, 0):
@@ -104,6 +119,7 @@ class Checkers:
             elif self.history[number - 1] != entry:
                 was = self.history[number - 1]
                 raise Violation("I2", f"node {node.node} commits {entry} as record {number}, which is {was}")
+        self._check_findable()
 
     def _check_sequence(self, entry: _Chosen) -> None:
         if entry.producer:
@@ -130,6 +146,12 @@ class Checkers:
         # A disk that was just lost cannot be known to the one who confirms.
         if found < copies - len(self.lost_in_sync()):
             raise Violation("I6", f"record {lsn} is confirmed with {copies} copies, but {found} disks have it")
+
+    def told(self, message: Confirm) -> None:
+        """A client manager knows that this is stored, whatever became of the one who said so."""
+        entry = self.history[message.lsn - 1]
+        if (entry.producer, entry.sequence) != (message.producer, message.sequence):
+            raise Violation("I1", f"a client manager was told {message}, and record {message.lsn} is {entry}")
 
     def _copies(self, lsn: int) -> int:
         return sum(self._has(node, lsn) for node in self._world.members)
@@ -165,6 +187,7 @@ class Checkers:
     def lose(self, node: MemberNode) -> None:
         """A disk is about to be lost."""
         self.lost |= {node.voter.replica, Replica(node.node, node.log.store)}
+        self.register.forget(node.voter.replica)
 
     def lost_in_sync(self) -> set[int]:
         """Nodes whose disk was lost and that are not level again."""

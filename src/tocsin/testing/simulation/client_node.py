@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tocsin.cluster.register_messages import CommitSeen
 from tocsin.replication.data_pool import digest_of
 from tocsin.replication.gate import EpochGate
 from tocsin.testing.simulation.state import reference
@@ -62,3 +63,11 @@ class ClientNode(SimulatedNode):
         self.world.checkers.admitted(self.node, message.epoch)
         if isinstance(message, Confirm):
             self.unconfirmed.pop(message.sequence, None)
+            if message.lsn:
+                self._tell_voters(message)
+
+    def _tell_voters(self, message: Confirm) -> None:
+        """R11: what was confirmed here no later primary may lack."""
+        self.world.checkers.told(message)
+        for voter in self.world.settings.voters:
+            self.world.network.send(self.node, voter, CommitSeen(message.epoch, message.lsn))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tocsin.cluster.register_events import Received, Send
+from tocsin.cluster.register_messages import CommitSeen
 from tocsin.replication import rules
 from tocsin.replication.catch_up import whole_digest
 from tocsin.replication.data_pool import digest_of
@@ -88,6 +89,8 @@ class MemberNode(VoterNode):
             return
         if isinstance(message, VOTER_MESSAGES):
             super().receive(sender, message)
+        if isinstance(message, CommitSeen):
+            return
         self.handle(Received(sender, message))  # type: ignore[arg-type]
 
     def hand_over(self) -> None:
@@ -108,6 +111,10 @@ class MemberNode(VoterNode):
         world = self.world
         stall = max(0.0, self.stalled_until - world.time)
         return stall + self.disk_seconds * (0.5 + world.random.random())
+
+    def _vote_delay(self) -> float:
+        """A disk that stands still does so for votes, too."""
+        return super()._vote_delay() + max(0.0, self.stalled_until - self.world.time)
 
     def _flushed(self, log: MemoryLog, count: int) -> None:
         self._flushing = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tocsin.cluster.group_config import Ballot, GroupConfig, Replica, is_majority
 from tocsin.cluster.vote import Vote
+from tocsin.testing.fault_script import Script
 
 
 class Violation(AssertionError):
@@ -12,18 +13,33 @@ class Violation(AssertionError):
     def __init__(self, invariant: str, text: str) -> None:
         super().__init__(f"{invariant}: {text}")
         self.invariant = invariant
+        self.script: Script | None = None
+        """What the seed did until then."""
+        self.at = 0.0
+
+
+def as_violation(error: Exception) -> Violation:
+    """I0: the code under test raises nothing, and its assertions hold."""
+    return error if isinstance(error, Violation) else Violation("I0", f"{type(error).__name__}: {error}")
+
+
+def _ballot(vote: Vote) -> Ballot:
+    return vote.accepted
 
 
 class RegisterChecks:
     def __init__(self) -> None:
         self.config: GroupConfig | None = None
         """The newest configuration that was chosen."""
+        self.proposed: set[GroupConfig] = set()
+        """Every configuration that was ever put to the voters, as far as it was told."""
         self.in_sync_changes = 0
         self._config_ballot = Ballot(0, 0, 0)
         self._by_version: dict[int, GroupConfig] = {}
         self._accepted: dict[Ballot, tuple[GroupConfig, set[Replica]]] = {}
         self._promised: dict[Replica, Ballot] = {}
         self._primaries: dict[int, int] = {}
+        self._votes: dict[Replica, Vote] = {}
 
     def voted(self, node: int, vote: Vote) -> None:
         """A voter's file says this now, durably."""
@@ -33,6 +49,7 @@ class RegisterChecks:
         self._promised[replica] = vote.promised
         if vote.config is None:
             return
+        self._votes[replica] = vote
         config, voters = self._accepted.setdefault(vote.accepted, (vote.config, set()))
         if config != vote.config:
             raise Violation("I4", f"two configurations at ballot {vote.accepted}: {config} and {vote.config}")
@@ -60,6 +77,22 @@ class RegisterChecks:
         promoted = {replica for replica in current.in_sync if replica.node == config.primary}
         if config.version == current.version + 1 and not promoted:
             raise Violation("I5", f"node {config.primary} was promoted, but in sync were {current.in_sync}")
+
+    def forget(self, replica: Replica) -> None:
+        """Its vote is lost: nobody will ever read it."""
+        self._votes.pop(replica, None)
+
+    def findable(self) -> list[GroupConfig]:
+        """Every configuration that a round could find, depending on who answers it: of each majority of votes as they
+        are on disk, the one with the highest ballot. A proposal that only a few have accepted is among them until a
+        newer one is chosen, whatever became of the round that made it.
+        """
+        current = self.config
+        if current is None:
+            return []
+        votes = sorted((vote for replica, vote in self._votes.items() if replica in current.voters), key=_ballot)
+        needed = len(current.voters) // 2
+        return [vote.config for vote in votes[needed:] if vote.config is not None]
 
     def promoted(self, node: int, epoch: int) -> bool:
         """A member is primary of an epoch from now on; False when it is stale already: it cannot commit any more."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tocsin.cluster.register_events import Received, SaveVote, Send, VoteSaved
 from tocsin.cluster.register_messages import (
     Accept,
+    CommitSeen,
     Heartbeat,
     Initialise,
     Outdated,
@@ -23,7 +24,7 @@ from tocsin.testing.simulation.clock import DriftingClock
 if TYPE_CHECKING:
     from tocsin.testing.simulation.world import World
 
-VOTER_MESSAGES = (Prepare, Accept, Heartbeat, Initialise, Resigned, Outdated)
+VOTER_MESSAGES = (Prepare, Accept, Heartbeat, Initialise, Resigned, CommitSeen, Outdated)
 
 
 class SimulatedNode(ABC):
@@ -54,6 +55,8 @@ class SimulatedNode(ABC):
 
     def send(self, effect: Send[GroupMessage]) -> None:
         message = self.world.through_codec(effect.message)
+        if isinstance(message, Prepare | Accept):
+            self.world.round_begins(self.node, message)
         for receiver in effect.receivers:
             self.world.network.send(self.node, receiver, message)
 
@@ -63,6 +66,9 @@ class VoterNode(SimulatedNode):
         super().__init__(world, node)
         self.vote_file = encode_vote(Vote(store))
         self._unsaved: list[Vote] = []
+        self.vote_seconds = 0.001
+        self.votes_take = 0.0
+        """How long the file takes at most, beside the usual."""
 
     def start(self) -> None:
         super().start()
@@ -111,10 +117,13 @@ class VoterNode(SimulatedNode):
         for effect in self.voter.handle(event, self.now()):
             if isinstance(effect, SaveVote):
                 self._unsaved.append(effect.vote)
-                delay = 0.001 * (0.5 + self.world.random.random())
-                self.world.after(delay, self, self._saved, effect)
+                self.world.after(self._vote_delay(), self, self._saved, effect)
             else:
                 self.send(effect)
+
+    def _vote_delay(self) -> float:
+        chance = self.world.random.random
+        return self.vote_seconds * (0.5 + chance()) + (self.votes_take * chance() if self.votes_take else 0.0)
 
     def _saved(self, effect: SaveVote) -> None:
         # Saves may end in any order; an earlier one is of no interest any more.

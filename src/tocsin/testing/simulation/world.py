@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 from tocsin.cluster.group_config import Replica, first_config
 from tocsin.cluster.register import initialise
+from tocsin.cluster.register_messages import Accept, Prepare
 from tocsin.replication.codec import decode, encode
 from tocsin.replication.messages import GroupMessage
 from tocsin.replication.settings import EJECT_SECONDS, GroupSettings
+from tocsin.testing.fault_script import Moment
 from tocsin.testing.simulation.checkers import Checkers, Violation
 from tocsin.testing.simulation.client_node import ClientNode
 from tocsin.testing.simulation.clock import DriftingClock
@@ -52,6 +54,10 @@ class Stats:
     faults: int = 0
 
 
+def _unused(moment: Moment) -> None:
+    """Nobody wants to know."""
+
+
 class World:
     def __init__(
         self,
@@ -62,9 +68,12 @@ class World:
         publish_seconds: float = 0.5,
         make_log: Callable[[int], MemoryLog] = MemoryLog,
         eject_seconds: float = EJECT_SECONDS,
+        round_seconds: float = 1.0,
+        chance: int = 0,
     ) -> None:
-        """`make_log` gives an empty log for a new store."""
-        self.random = Random(f"{seed} {shape}")
+        """`make_log` gives an empty log for a new store. `chance`: the same faults, another network."""
+        self.seed = f"{seed} {shape}"
+        self.random = Random(f"{self.seed} {chance}" if chance else self.seed)
         self.make_log = make_log
         self.time = 0.0
         self.trace = 0
@@ -74,12 +83,18 @@ class World:
         members = tuple(range(1, shape.members + 1))
         witnesses = tuple(range(_WITNESSES_FROM, _WITNESSES_FROM + shape.witnesses))
         # Nobody leaves the start to the preferred member: races are what a simulation is for.
-        self.settings = GroupSettings(members, members + witnesses, eject_seconds=eject_seconds, start_seconds=0.0)
+        self.settings = GroupSettings(
+            members, members + witnesses, eject_seconds=eject_seconds, round_seconds=round_seconds, start_seconds=0.0
+        )
         self.network = Network(self.random, self._arrive)
         self.checkers = Checkers(self)
         self.primaries: set[MemberNode] = set()
+        self.proposer: MemberNode | None = None
+        """Who began the last round at the register."""
+        self.moment: Callable[[Moment], None] = _unused
         self._queue: list[tuple[float, int, SimulatedNode | None, int, Callable[..., None], tuple[object, ...]]] = []
         self._number = self._stores = self._sends = 0
+        self._half: tuple[object, object] | None = None
         self.members = [MemberNode(self, node, self.new_store()) for node in members]
         self.witnesses = [VoterNode(self, node, self.new_store()) for node in witnesses]
         self.clients = [ClientNode(self, _CLIENTS_FROM + number, publish_seconds) for number in range(clients)]
@@ -140,10 +155,24 @@ class World:
         self.time = end
         return done is not None and done()
 
+    def round_begins(self, node: int, message: Prepare | Accept) -> None:
+        """A member has begun a round at the register, or its second half: something is about to change."""
+        half = (type(message), message.ballot)
+        if half != self._half:
+            self._half = half
+            if isinstance(message, Accept):
+                self.checkers.register.proposed.add(message.config)
+            self.proposer = next(member for member in self.members if member.node == node)
+            self.moment(Moment.CHANGE if self.proposer in self.primaries else Moment.PROMOTION)
+
     def _arrive(self, delay: float, sender: int, receiver: int, message: object) -> None:
         node = self.nodes[receiver]
         if node.up:
-            self.after(delay, node, node.receive, sender, message)
+            self.after(delay, node, self._receive, node, sender, message)
+
+    def _receive(self, node: SimulatedNode, sender: int, message: object) -> None:
+        if not self.network.is_cut(sender, node.node):
+            node.receive(sender, message)
 
     def through_codec(self, message: GroupMessage) -> GroupMessage:
         """Now and then a message goes the way of its bytes: whatever they lose, the checkers will notice."""
