@@ -16,7 +16,7 @@ from tocsin.cluster.group_config import Replica
 from tocsin.cluster.slots import SlotTable
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.message_manager.machine import Settings as ManagerSettings
-from tocsin.model.errors import JournalDamaged, StorageFailed, TocsinError
+from tocsin.model.errors import JournalDamaged, StorageFailed, StorageFull, TocsinError
 from tocsin.model.limits import KIB
 from tocsin.node.cluster_node import ClusterNode, Membership
 from tocsin.node.group_member import GroupMember
@@ -201,7 +201,8 @@ class ClusterHost(Being):
         if under_way:
             for disk in self.disks.values():
                 disk.faults[disk.operations + random.randrange(_CRASH_WITHIN)] = Fault.CRASH
-            with suppress(SimulatedCrash):
+            # What a failing or full disk answers, nobody hears any more.
+            with suppress(SimulatedCrash, StorageFailed, StorageFull):
                 random.choice(under_way)()
         for disk in self.disks.values():
             disk.restart()

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tocsin.journal.jobs import WriteJob, Written
-from tocsin.model.errors import JournalDamaged, StorageFailed, TocsinError
+from tocsin.model.errors import JournalDamaged, StorageFailed, StorageFull, TocsinError
 from tocsin.model.identity import Lsn
 from tocsin.node.workers import Done
 from tocsin.testing.clusters.timeline import Being
+
+_RETRY_SECONDS = 0.25
 
 
 class DiskSpeed:
@@ -43,7 +45,21 @@ class SimulatedWorkers:
         """Commits that a crash may find half done."""
 
     def write(self, job: WriteJob, done: Callable[[Written], None]) -> Written | None:
-        self._plan("write", lambda: self._write(job), done)
+        """A full disk has written nothing, and may have room later."""
+
+        def attempt() -> Written | None:
+            try:
+                return self._write(job)
+            except StorageFull:
+                return None
+
+        def tried(written: Written | None) -> None:
+            if written is None:
+                self._being.timeline.after(_RETRY_SECONDS, self._being, self.write, job, done)
+            else:
+                done(written)
+
+        self._plan("write", attempt, tried)
         return None
 
     def finish(self) -> bool:
