@@ -4,6 +4,7 @@ confirmed is lost without a word, and the status never says well when it is not.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.system.processes import PATIENCE, run_command, until
 import tocsin
 from tocsin.cluster.vote import decode_vote
 from tocsin.journal.slot_file import read_slots
-from tocsin.node.votes_rebuilt import record_of
+from tocsin.node.votes_rebuilt import RECORD
 from tocsin.runtime.disk import Disk
 
 GROUP = "group-1"
@@ -142,7 +143,7 @@ def test_with_most_votes_lost_nothing_is_well_until_they_are_made_anew(cluster: 
     seen = cluster.wait_for(lambda seen: seen["well"], "all votes are there again")
     assert browsed(cluster) == sent
     assert seen["groups"][0]["unclean_epoch"] == told["epoch"], "it stays on record"
-    (entry,) = record_of(data_of(cluster, primary) / GROUP)
+    entry = json.loads((data_of(cluster, primary) / GROUP / RECORD).read_text())
     assert (entry["node"], entry["epoch"]) == (primary, told["epoch"])
 
     cluster.directory.kill(primary)

@@ -9,6 +9,15 @@ from tocsin.model.errors import StorageFull
 from tocsin.runtime.ports import Buffer, Files
 
 
+def read_file(files: Files, name: str) -> bytes:
+    """All of it. Raises FileNotFoundError."""
+    file = files.open(name)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
 def replace_file(files: Files, name: str, parts: list[Buffer]) -> bool:
     """Write a small file whole, or leave the old one as it is: False when there is no room."""
     temporary = name + TEMPORARY

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import zip_longest
 
+from tocsin.journal.atomic_file import read_file
 from tocsin.journal.meta import META, MetaState, read_meta
 from tocsin.journal.segment import (
     FILE_HEADER_BYTES,
@@ -339,12 +340,7 @@ def _check_index(files: Files, first: int) -> Iterator[Finding]:
     name = index_name(first)
     if header is None or name.rpartition("/")[2] not in files.list(SEGMENT_FOLDER):
         return
-    file = files.open(name)
-    try:
-        data = file.read(0, file.size())
-    finally:
-        file.close()
-    if decode_index(data, header, _size(files, segment_name(first))) is None:
+    if decode_index(read_file(files, name), header, _size(files, segment_name(first))) is None:
         yield Finding(Severity.NOTE, name, 0, first, "the side index is damaged or old; it is rebuilt when needed")
 
 

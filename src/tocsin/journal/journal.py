@@ -287,11 +287,6 @@ class Journal:
         """Two more snapshots would bring room back."""
         return self._upkeep.wants_snapshot()
 
-    @property
-    def lacks_snapshot(self) -> bool:
-        """There is no room for publishes, and snapshots would bring some back."""
-        return self.full and self.wants_snapshot
-
     def reopen_at_snapshot(self) -> None:
         """From now on both snapshots must find all that their state needs, also what later records have released."""
         self._upkeep.reopens_at_snapshot = True

@@ -53,8 +53,11 @@ def _mend_file_header(file: File, where: Location, header: FileHeader) -> bool:
         if found.generation != where.generation:
             raise StaleLocation(f"{where.file} has been compacted since its record was located.")
         return found.seed() == header.seed()
-    if state is HeaderState.NEWER:
-        return False
+    return state is not HeaderState.NEWER and restore_file_header(file, header)
+
+
+def restore_file_header(file: File, header: FileHeader) -> bool:
+    """Write a file's header anew, durably; False when the first record, which repeats its check, tells of another."""
     first = file.read(FILE_HEADER_BYTES, HEADER_BYTES)
     if not _is_sound(first, header.seed() ^ FILE_HEADER_BYTES) or HEADER.unpack(first)[_CHAIN] != header.chain():
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tocsin.journal import recovery_table as table
+from tocsin.journal.atomic_file import read_file
 from tocsin.journal.record import HEADER_BYTES
 from tocsin.journal.recovery_table import Case, Do, Tail, decide
 from tocsin.journal.reserve import has_reserve
@@ -53,12 +54,11 @@ class SegmentOpener:
     def _side_index(self, header: FileHeader, file_bytes: int) -> SegmentIndex | None:
         """The side index, when nothing of the segment has to be replayed."""
         try:
-            file = self._files.open(index_name(header.first))
+            data = read_file(self._files, index_name(header.first))
         except FileNotFoundError:
             seen, index = table.IndexSeen(present=False, matches=False), None
         else:
-            index = decode_index(file.read(0, file.size()), header, file_bytes)
-            file.close()
+            index = decode_index(data, header, file_bytes)
             seen = table.IndexSeen(present=True, matches=index is not None)
         if decide(table.INDEX_CASES, seen).do is not Do.USE or index is None:
             return None

@@ -34,6 +34,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tocsin.journal.atomic_file import read_file
 from tocsin.journal.segment import FORMAT_VERSION, TEMPORARY, numbered
 from tocsin.model.checksum import crc32
 from tocsin.model.errors import JournalDamaged, NewerFormat, StorageFull
@@ -173,6 +174,12 @@ def make_spare(files: Files, size: int) -> None:
         files.create(SPARE, size).close()
 
 
+def give_up_spare(files: Files) -> None:
+    """Room for what a start has to note: a server must start on a full disk, or nobody can empty its queues."""
+    with suppress(FileNotFoundError):
+        files.remove(SPARE)
+
+
 class BadSnapshot(JournalDamaged):
     """This snapshot cannot be used; another one may."""
 
@@ -180,12 +187,7 @@ class BadSnapshot(JournalDamaged):
 def read_snapshot(files: Files, lsn: int, journal_id: bytes) -> Snapshot:
     """Read and verify one snapshot; raises BadSnapshot or NewerFormat."""
     name = snapshot_name(lsn)
-    file = files.open(name)
-    try:
-        data = file.read(0, file.size())
-    finally:
-        file.close()
-    return decode_snapshot(data, name, lsn, journal_id)
+    return decode_snapshot(read_file(files, name), name, lsn, journal_id)
 
 
 def decode_snapshot(data: bytes, name: str, lsn: int, journal_id: bytes) -> Snapshot:

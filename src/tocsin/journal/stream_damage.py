@@ -7,10 +7,10 @@ taken from what stands behind it; where that does not tell, the start is refused
 
 from __future__ import annotations
 
-from tocsin.journal.mend import sound_header
+from tocsin.journal.mend import restore_file_header, sound_header
 from tocsin.journal.record import BARRIER, HEADER, HEADER_BYTES, RecordEncoder, record_bytes
 from tocsin.journal.scan import ScanState, Stop
-from tocsin.journal.segment import FILE_HEADER_BYTES, FileHeader
+from tocsin.journal.segment import FileHeader
 from tocsin.journal.stream_entry import ENTRY, PREFIX_BYTES, decode_prefix
 from tocsin.journal.stream_index import StreamIndex
 from tocsin.journal.tail import find_headers
@@ -99,13 +99,8 @@ def _pass_records(data: bytes, scan: ScanState) -> bool:
 
 def mend_file_header(file: File, expected: FileHeader, before: int) -> FileHeader | None:
     """The file's header, written again: `before` is where the file before it ends. None when it was another one."""
-    first = file.read(FILE_HEADER_BYTES, HEADER_BYTES)
-    if sound_header(first, expected.seed(), FILE_HEADER_BYTES) is None:
-        return None
     for begun_at in (before, expected.first, 0):
         header = FileHeader(expected.identity, expected.flavour, expected.first, begun_at, expected.stream_id)
-        if HEADER.unpack(first)[5] == header.chain():
-            file.write(0, [header.encode()])
-            file.sync()
+        if restore_file_header(file, header):
             return header
     return None

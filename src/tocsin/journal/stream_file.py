@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tocsin.journal import recovery_table as table
-from tocsin.journal.atomic_file import replace_file
+from tocsin.journal.atomic_file import read_file, replace_file
 from tocsin.journal.jobs import Location
 from tocsin.journal.record import RecordEncoder
 from tocsin.journal.recovery_table import Do, Tail, decide
@@ -171,13 +171,10 @@ class _Opening:
 
     def _side_index(self, header: FileHeader, size: int) -> StreamIndex | None:
         try:
-            file = self._files.open(stream_index_name(header.stream_id, header.first))
+            data = read_file(self._files, stream_index_name(header.stream_id, header.first))
         except FileNotFoundError:
             return None
-        try:
-            return decode_stream_index(file.read(0, file.size()), header, size)
-        finally:
-            file.close()
+        return decode_stream_index(data, header, size)
 
     def _read(self, scan: ScanState, index: StreamIndex) -> Stop:
         stop, base = Stop.MORE, len(scan.positions)

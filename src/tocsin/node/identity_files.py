@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
-from tocsin.journal.atomic_file import replace_file
+from tocsin.journal.atomic_file import read_file, replace_file
 from tocsin.journal.slot_file import load_slots, save_slots
-from tocsin.journal.snapshot import SPARE
+from tocsin.journal.snapshot import give_up_spare
 from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.runtime.ports import Files, Random
 
@@ -44,8 +43,9 @@ def next_boot(files: Files, wall: float) -> int:
 
 def node_secret(files: Files, random: Random) -> bytes:
     """Under which the node signs resume tokens; made once."""
-    secret = _read(files, _SECRET)
-    if secret is None:
+    try:
+        secret = read_file(files, _SECRET)
+    except FileNotFoundError:
         secret = random.bytes(_SECRET_BYTES)
         _note(files, lambda: replace_file(files, _SECRET, [secret]))
     if len(secret) != _SECRET_BYTES:
@@ -53,22 +53,9 @@ def node_secret(files: Files, random: Random) -> bytes:
     return secret
 
 
-def _read(files: Files, name: str) -> bytes | None:
-    try:
-        file = files.open(name)
-    except FileNotFoundError:
-        return None
-    try:
-        return file.read(0, file.size())
-    finally:
-        file.close()
-
-
 def _note(files: Files, write: Callable[[], bool]) -> None:
     if write():
         return
-    # What was set aside for snapshots gives way: a server must start on a full disk, or nobody can empty its queues.
-    with suppress(FileNotFoundError):
-        files.remove(SPARE)
+    give_up_spare(files)
     if not write():
         raise StorageFull("The disk is full: the server can't even note that it starts. Free some space.")

@@ -13,13 +13,13 @@ What was done is on record: in the register and the log, as of a promotion that 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tocsin.cluster.group_config import Ballot, GroupConfig, Replica, next_epoch
 from tocsin.cluster.vote import Vote, decode_vote
-from tocsin.journal.atomic_file import replace_file
+from tocsin.journal.atomic_file import read_file, replace_file
 from tocsin.journal.slot_file import read_slots
 from tocsin.model.errors import ConfigError, JournalDamaged, StorageFull
 from tocsin.node.cluster_config import Group
@@ -34,7 +34,6 @@ from tocsin.runtime.disk import Disk, SystemRandom, lock_directory
 RECORD = "votes-rebuilt"
 _ABOVE = 1 << 32
 """By so much versions and ballots are above what the node knows: more changes than a group ever has."""
-_RECORD_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +104,11 @@ def _leave_record(files: Disk, wall: float, config: NodeConfig, group: Group, be
         "version": value.version,
         "before": _told(before.config),
     }
-    line = json.dumps(entry).encode() + b"\n"
-    if not replace_file(files, RECORD, [*_earlier(files), line]):
+    lines = [json.dumps(entry).encode() + b"\n"]
+    with suppress(FileNotFoundError):
+        lines.insert(0, read_file(files, RECORD))
+    if not replace_file(files, RECORD, lines):
         raise StorageFull("No room left on the disk to leave a record of it; free some space. Nothing was changed.")
-
-
-def _earlier(files: Disk) -> list[bytes]:
-    try:
-        file = files.open(RECORD)
-    except FileNotFoundError:
-        return []
-    try:
-        return [file.read(0, min(file.size(), _RECORD_BYTES_MAX))]
-    finally:
-        file.close()
 
 
 def _told(config: GroupConfig | None) -> dict[str, Any] | None:
@@ -131,9 +121,3 @@ def _told(config: GroupConfig | None) -> dict[str, Any] | None:
         "in_sync": [list(replica) for replica in config.in_sync],
         "voters": [list(voter) for voter in config.voters],
     }
-
-
-def record_of(folder: Path) -> list[dict[str, Any]]:
-    """All that the file in a member's folder says, the newest last."""
-    path = folder / RECORD
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

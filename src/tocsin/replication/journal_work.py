@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from tocsin.cluster.lives import kept
@@ -13,7 +12,7 @@ from tocsin.journal.jobs import CutJob, WriteJob
 from tocsin.journal.reader import BlockReader
 from tocsin.journal.recovery import Recovered, recover
 from tocsin.journal.segment import Identity
-from tocsin.journal.snapshot import SPARE
+from tocsin.journal.snapshot import give_up_spare
 from tocsin.model.errors import StorageFull
 from tocsin.model.identity import Lsn
 from tocsin.replication.epochs import EpochRuns
@@ -94,9 +93,7 @@ def _note_start(files: Files, promised: Promised) -> None:
     try:
         write_promise(files, promised)
     except StorageFull:
-        # What was set aside for snapshots gives way: a member must start on a full disk to have its queues emptied.
-        with suppress(FileNotFoundError):
-            files.remove(SPARE)
+        give_up_spare(files)
         write_promise(files, promised)
 
 
