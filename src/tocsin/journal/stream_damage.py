@@ -97,9 +97,11 @@ def _pass_records(data: bytes, scan: ScanState) -> bool:
     return True
 
 
-def mend_file_header(file: File, expected: FileHeader, before: int) -> FileHeader | None:
-    """The file's header, written again: `before` is where the file before it ends. None when it was another one."""
-    for begun_at in (before, expected.first, 0):
+def mend_file_header(file: File, expected: FileHeader) -> FileHeader | None:
+    """The file's header, written again; None when it was another one. `expected` says where the file before it ends,
+    which need not be where this one was begun: files before it may have been dropped since.
+    """
+    for begun_at in (expected.last, expected.first, 0):
         header = FileHeader(expected.identity, expected.flavour, expected.first, begun_at, expected.stream_id)
         if restore_file_header(file, header):
             return header

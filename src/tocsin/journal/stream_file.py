@@ -151,7 +151,7 @@ class _Opening:
         state, header = decode_header(file.read(0, FILE_HEADER_BYTES))
         if state is HeaderState.GOOD and header is not None and header.seed() != expected.seed():
             state = HeaderState.FOREIGN
-        if state is HeaderState.BAD and (mended := mend_file_header(file, expected, expected.last)) is not None:
+        if state is HeaderState.BAD and (mended := mend_file_header(file, expected)) is not None:
             state, header = HeaderState.GOOD, mended
         if state is not HeaderState.GOOD or header is None:
             self._remove_unborn(state)

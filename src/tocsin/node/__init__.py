@@ -3,7 +3,7 @@
 config           all settings of one server, from defaults, a file and the command line
 setting_checks   what a setting may hold
 broker           a client manager and a message manager joined by a bus: a server without sockets
-storage          the journal's jobs; snapshot_run takes snapshots
+storage          the journal's jobs; snapshot_run takes snapshots, snapshot_room says when for the room they bring back
 block_reads      cold reads; placing says where blocks are
 mending          records that cannot be read are put right; scrubbing looks for them before anybody reads
 upkeep           compaction, and retained topics' own files

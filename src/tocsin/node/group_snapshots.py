@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tocsin.message_manager.directory import Directory
-from tocsin.model.identity import Lsn
-from tocsin.model.limits import ROOM_SNAPSHOT_SECONDS
 from tocsin.node.group_log import HostedLog
 from tocsin.node.group_store import GroupStore
+from tocsin.node.snapshot_room import SnapshotsForRoom
 from tocsin.node.snapshot_run import SnapshotRun
 from tocsin.node.workers import Workers
 from tocsin.runtime.ports import Files
@@ -38,8 +37,7 @@ class GroupSnapshots:
         snapshot = store.opened.recovered.snapshot
         self._newest = int(snapshot.lsn) if snapshot is not None else 0
         self._bytes = 0
-        self._room_sought = Lsn(0)
-        self._room_at = 0.0
+        self._room = SnapshotsForRoom(store.journal)
         self._for_room = False
         self._run: SnapshotRun | None = None
         self._wanted: list[Over] = []
@@ -65,12 +63,9 @@ class GroupSnapshots:
         if self._run is not None:
             self._run.step()
             return
-        journal = self._store.journal
-        # On a full disk once for each record: when there is no room for a snapshot either, trying harder does not help.
-        starved = journal.full and journal.last_lsn > self._room_sought
-        self._for_room = journal.wants_snapshot and (now >= self._room_at or starved)
+        self._for_room = self._room.is_due(now)
         if self._wanted or self._bytes > self._snapshot_bytes or self._for_room:
-            self._room_at, self._room_sought = now + ROOM_SNAPSHOT_SECONDS, journal.last_lsn
+            self._room.begun(now)
             self._begin(directory)
 
     def _begin(self, directory: Directory) -> None:

@@ -13,10 +13,11 @@ from tocsin.journal.stream import StreamStore
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.message_manager.recovery import Recovery
 from tocsin.model.identity import Lsn
-from tocsin.model.limits import ROOM_SNAPSHOT_SECONDS, SNAPSHOT_EVERY_BYTES
+from tocsin.model.limits import SNAPSHOT_EVERY_BYTES
 from tocsin.node.block_reads import BlockReads
 from tocsin.node.mending import Mending
 from tocsin.node.scrubbing import Scrub
+from tocsin.node.snapshot_room import SnapshotsForRoom
 from tocsin.node.snapshot_run import SnapshotRun
 from tocsin.node.upkeep import Upkeep
 from tocsin.node.workers import Workers
@@ -51,8 +52,8 @@ class Storage:
         self._snapshot: SnapshotRun | None = None
         self._bytes_since_snapshot = 0
         self._upkeep_due = True
-        self._room_sought = Lsn(0)
-        self._now = self._room_at = 0.0
+        self._for_room = SnapshotsForRoom(self.recovered.journal)
+        self._now = 0.0
         self._workers: Workers | None = None
 
     def open(self, settings: Settings, now: float, wall: float) -> MessageManager:
@@ -190,20 +191,14 @@ class Storage:
     # ---- upkeep
 
     def _upkeep(self) -> None:
-        journal = self.journal
-        self._journal_upkeep.step(journal.last_lsn, self.synced_lsn)
+        self._journal_upkeep.step(self.journal.last_lsn, self.synced_lsn)
         if self._snapshot is not None:
             self._snapshot.step()
         elif self._bytes_since_snapshot > self._snapshot_bytes:
             self.begin_snapshot()
-        elif journal.wants_snapshot and (self._now >= self._room_at or self._is_starved()):
-            self._room_at = self._now + ROOM_SNAPSHOT_SECONDS
-            self._room_sought = journal.last_lsn
+        elif self._for_room.is_due(self._now):
+            self._for_room.begun(self._now)
             self.begin_snapshot()
-
-    def _is_starved(self) -> bool:
-        """Tried once for each record: when there is no room for a snapshot either, trying harder does not help."""
-        return self.journal.full and self.journal.last_lsn > self._room_sought
 
     # ---- snapshots
 

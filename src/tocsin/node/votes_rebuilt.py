@@ -30,6 +30,7 @@ from tocsin.node.voter_host import write_vote
 from tocsin.replication.journal_work import new_store, open_log
 from tocsin.replication.rules import LogEnd
 from tocsin.runtime.disk import Disk, SystemRandom, lock_directory
+from tocsin.runtime.ports import Buffer
 
 RECORD = "votes-rebuilt"
 _ABOVE = 1 << 32
@@ -104,7 +105,7 @@ def _leave_record(files: Disk, wall: float, config: NodeConfig, group: Group, be
         "version": value.version,
         "before": _told(before.config),
     }
-    lines = [json.dumps(entry).encode() + b"\n"]
+    lines: list[Buffer] = [json.dumps(entry).encode() + b"\n"]
     with suppress(FileNotFoundError):
         lines.insert(0, read_file(files, RECORD))
     if not replace_file(files, RECORD, lines):
