@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tocsin.cli.cluster.processes import NodeProcess, until
 from tocsin.model.errors import ConfigError, TimedOut
-from tocsin.node.cluster_config import ClusterConfig
+from tocsin.node.cluster_config import ClusterConfig, Group
 from tocsin.node.cluster_file import read_cluster_file
 from tocsin.node.cluster_init import CLUSTER_FILE, DATA, NODE_FILE, NODES
 from tocsin.node.node_config import NodeConfig, load_node_config
@@ -40,6 +40,16 @@ class ClusterDirectory:
         """Of a node of this machine."""
         self.process(name)
         return load_node_config(self._folder(name) / NODE_FILE)
+
+    def group_with(self, member: str, name: str) -> Group:
+        """The group of this name, which the node must be a member of."""
+        group = next((group for group in self.config.groups if group.name == name), None)
+        if group is None:
+            names = ", ".join(each.name for each in self.config.groups)
+            raise ConfigError(f"There is no group {name!r} in this cluster; it has {names}.")
+        if member not in group.members:
+            raise ConfigError(f"{member} is no member of {name}; its members are {', '.join(group.members)}.")
+        return group
 
     def process(self, name: str) -> NodeProcess:
         self.config.node(name)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from tocsin.cli.cluster.directory import ClusterDirectory
 from tocsin.cluster.group_config import GroupConfig
-from tocsin.model.errors import ConfigError, IllegalState
+from tocsin.model.errors import IllegalState
 from tocsin.node.cluster_config import Group
+from tocsin.node.cluster_init import group_folder
 from tocsin.node.votes_rebuilt import FoundLog, find_log, rebuild_votes
 
 
@@ -29,12 +30,7 @@ class Plan:
 
 def plan_of(cluster: ClusterDirectory, node: str, group_name: str) -> Plan:
     """Checks that nothing of the group runs here, and that no other member here has more."""
-    group = next((group for group in cluster.config.groups if group.name == group_name), None)
-    if group is None:
-        names = ", ".join(each.name for each in cluster.config.groups)
-        raise ConfigError(f"There is no group {group_name!r} in this cluster; it has {names}.")
-    if node not in group.members:
-        raise ConfigError(f"{node} is no member of {group_name}; its members are {', '.join(group.members)}.")
+    group = cluster.group_with(node, group_name)
     running = [name for name in cluster.names if name in group.voters and cluster.is_running(name)]
     if running:
         raise IllegalState(
@@ -43,7 +39,7 @@ def plan_of(cluster: ClusterDirectory, node: str, group_name: str) -> Plan:
         )
     plan = Plan(node, group, find_log(cluster.node_config(node), group))
     for other in group.members:
-        if other != node and other in cluster.names and (cluster.data_of(other) / f"group-{group.number}").is_dir():
+        if other != node and other in cluster.names and (cluster.data_of(other) / group_folder(group.number)).is_dir():
             found = find_log(cluster.node_config(other), group)
             if found.end > plan.found.end:
                 raise IllegalState(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tocsin.cli.cluster.directory import ClusterDirectory
 from tocsin.cli.cluster.processes import until
 from tocsin.cli.cluster.status import GroupLine, look
-from tocsin.model.errors import ConfigError, IllegalState, TimedOut
+from tocsin.model.errors import IllegalState, TimedOut
 
 PROMOTION_SECONDS_MAX = 30.0
 
@@ -39,12 +39,7 @@ class Gap:
 
 def gap_of(cluster: ClusterDirectory, node: str, group_name: str) -> Gap:
     """Checks that there is reason for it: the node is a member, and nobody leads."""
-    group = next((group for group in cluster.config.groups if group.name == group_name), None)
-    if group is None:
-        names = ", ".join(each.name for each in cluster.config.groups)
-        raise ConfigError(f"There is no group {group_name!r} in this cluster; it has {names}.")
-    if node not in group.members:
-        raise ConfigError(f"{node} is no member of {group_name}; its members are {', '.join(group.members)}.")
+    group = cluster.group_with(node, group_name)
     seen = _line(cluster, group_name)
     if seen.primary is not None and _lost_majority(seen, len(group.voters)):
         raise IllegalState(

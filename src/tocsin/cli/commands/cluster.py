@@ -28,6 +28,9 @@ READY_SECONDS = 60.0
 
 Directory = Annotated[Path, typer.Option("--directory", "-C", help="Where the cluster lives.")]
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="Name of a node, such as mm-1a.", show_default=False)]
+Confirm = Annotated[
+    str | None, typer.Option(metavar="GROUP", help="The group's name once more, instead of typing it when asked.")
+]
 ClientManagers = Annotated[int, typer.Option(min=1, max=16, help="How many client managers.")]
 Groups = Annotated[int, typer.Option(min=1, max=32, help="How many groups of message managers.")]
 Members = Annotated[int, typer.Option(min=1, max=9, help="How many members each group has, the primary included.")]
@@ -178,9 +181,7 @@ def drain(name: NodeName, directory: Directory = DIRECTORY_DEFAULT, json: option
 def unclean_promote(
     name: NodeName,
     group: Annotated[str, typer.Argument(help="The group that it shall lead.")],
-    confirm: Annotated[
-        str | None, typer.Option(metavar="GROUP", help="The group's name once more, instead of typing it when asked.")
-    ] = None,
+    confirm: Confirm = None,
     directory: Directory = DIRECTORY_DEFAULT,
     json: options.Json = False,
 ) -> None:
@@ -204,9 +205,7 @@ def unclean_promote(
 def rebuild_votes(
     name: NodeName,
     group: Annotated[str, typer.Argument(help="The group whose votes are lost.")],
-    confirm: Annotated[
-        str | None, typer.Option(metavar="GROUP", help="The group's name once more, instead of typing it when asked.")
-    ] = None,
+    confirm: Confirm = None,
     directory: Directory = DIRECTORY_DEFAULT,
     json: options.Json = False,
 ) -> None:
