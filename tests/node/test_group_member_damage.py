@@ -218,5 +218,5 @@ def test_a_member_whose_log_nobody_can_mend_says_what_to_do() -> None:
     for seat in (stage.primary(), stage.backup()):
         damage(seat, ORDERS, 41)
     assert stage.primary().member.hand_over()
-    with pytest.raises(JournalDamaged, match=r"no other member could give it\. Empty the data directory"):
+    with pytest.raises(JournalDamaged, match=r"no other member could give it\. Move the group's folder away"):
         stage.advance(5)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tocsin.client.core_consuming import ConsumerState
 
 NAMED_MAX = 3
-"""So many consumers an error names."""
+"""Of many, so many an error names."""
 
 
 class Settlements:

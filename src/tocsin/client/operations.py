@@ -14,7 +14,7 @@ from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
 from tocsin.client.core_publishing import Lane
 from tocsin.client.core_sessions import Fields, SessionState
-from tocsin.client.core_settling import take_lost
+from tocsin.client.core_settling import NAMED_MAX, take_lost
 from tocsin.client.delivered import ReceivedMessage
 from tocsin.client.headers import as_destination
 from tocsin.client.patience import asking
@@ -25,8 +25,6 @@ from tocsin.model.limits import PREFETCH_DEFAULT, PREFETCH_MAX, SESSION_CLOSE_SE
 
 ACK_MODES = ("auto", "client", "dups_ok")
 STARTS = ("earliest", "latest")
-NAMED_MAX = 3
-"""So many destinations of one request an error names."""
 
 
 def request(core: Core, session: int, op: str, fields: Fields | None = None) -> Steps[Fields]:

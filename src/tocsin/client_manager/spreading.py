@@ -24,7 +24,9 @@ _MOST = 4 * _EQUAL
 
 
 class Spread:
-    """Turns by shares: each time all groups gain their share, and who has the most is chosen and pays for all."""
+    """Smooth weighted round-robin: each time all groups gain their share, and who has the most is chosen and pays for
+    all of them.
+    """
 
     __slots__ = ("_gained",)
 

@@ -180,7 +180,7 @@ def load_destination(directory: Directory, section: Section, now: float) -> Dest
         fields["id"], address, Options(**fields["options"]), connection, fields.get("incarnation", 0)
     )
     state.lsn = section.lsn
-    # A snapshot of a former release has neither.
+    # A snapshot of a former release lacks them.
     state.born = fields.get("born", 0)
     state.cluster = fields.get("cluster", "")
     state.holds.load(fields.get("holds", []))

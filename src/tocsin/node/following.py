@@ -6,6 +6,7 @@ from tocsin.model.errors import JournalDamaged
 from tocsin.model.limits import APPLY_BYTES_PER_TURN, APPLY_RECORDS_PER_TURN
 from tocsin.node.group_disk import Entries, GroupDisk
 from tocsin.node.standby import Standby
+from tocsin.replication.log import FILL_ANEW
 
 _MENDING_SECONDS = 0.25
 """Between two looks at a record that is being mended."""
@@ -40,7 +41,7 @@ class Following:
         if self._disk.has_lost(first):
             raise JournalDamaged(
                 f"Record {first} is committed, but it is damaged on this disk and no other member could give it. "
-                "Empty the data directory, and the member is filled by the others."
+                + FILL_ANEW
             )
         self._reading = True
 
@@ -54,7 +55,4 @@ class Following:
             self._disk.progress()
 
         if self._disk.read(first, last, done) == 0:
-            raise JournalDamaged(
-                f"Record {first} is committed, but the log on this disk does not have it. Empty the data directory, "
-                "and the member is filled by the others."
-            )
+            raise JournalDamaged(f"Record {first} is committed, but the log on this disk does not have it. {FILL_ANEW}")

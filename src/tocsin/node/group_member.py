@@ -313,7 +313,7 @@ class GroupMember:
         return self.serving is not None and self._clock.now() < self._hand_over_until
 
     def tick(self) -> None:
-        now, wall = self._clock.now(), self._clock.wall()
+        now, wall = self._clock.now(), self._clock.wall()  # A backup asks for it, too: it must see every jump.
         self._disk.tick(now)
         if now >= self.member.next_deadline():
             self._handle(Tick())

@@ -14,6 +14,8 @@ from tocsin.runtime.ports import Buffer
 
 NOOP = 255
 """Kind of the record that begins an epoch; it has no content and means nothing to whoever applies records."""
+FILL_ANEW = "Move the group's folder away, and the other members fill it; never put an older copy of it back."
+"""What an operator does about a log that can't be used."""
 
 
 class Entry(NamedTuple):

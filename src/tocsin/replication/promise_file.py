@@ -23,6 +23,7 @@ from tocsin.cluster.packing import Packer, Unpacker
 from tocsin.journal.slot_file import load_slots, save_slots
 from tocsin.model.checksum import crc32
 from tocsin.model.errors import JournalDamaged, NewerFormat, ProtocolError, StorageFull
+from tocsin.replication.log import FILL_ANEW
 from tocsin.runtime.ports import Files
 
 PROMISE = "promise"
@@ -31,7 +32,6 @@ _MAGIC = b"TOCSPROM"
 _HEAD = struct.Struct("<8sH2xI")
 _REST = struct.Struct("<QI")
 _CHECK = struct.Struct("<I")
-_WHAT_TO_DO = "Move the group's folder away and let the member be filled; never put an older copy of it back."
 
 
 class Promised(NamedTuple):
@@ -64,12 +64,12 @@ def read_promise(files: Files, last_epoch: int = 0) -> Promised:
         if last_epoch:
             raise JournalDamaged(
                 f"The file `promise` is missing beside a journal with records of epoch {last_epoch}: what this member"
-                f" has promised is forgotten. {_WHAT_TO_DO}"
+                f" has promised is forgotten. {FILL_ANEW}"
             ) from None
         return Promised()
     body, check = data[: -_CHECK.size], data[-_CHECK.size :]
     if len(body) < _HEAD.size or not body.startswith(_MAGIC) or crc32(body) != _CHECK.unpack(check)[0]:
-        raise JournalDamaged(f"The file `promise` is damaged. {_WHAT_TO_DO}")
+        raise JournalDamaged(f"The file `promise` is damaged. {FILL_ANEW}")
     _, version, epoch = _HEAD.unpack_from(body)
     if version > FORMAT_VERSION:
         raise NewerFormat(f"The file `promise` has format {version}, this release reads up to {FORMAT_VERSION}.")
@@ -81,5 +81,5 @@ def read_promise(files: Files, last_epoch: int = 0) -> Promised:
         promised = Promised(epoch, store, noted, unpack_starts(unpacker))
         unpacker.end()
     except ProtocolError as error:
-        raise JournalDamaged(f"The file `promise` is damaged: {error} {_WHAT_TO_DO}") from error
+        raise JournalDamaged(f"The file `promise` is damaged: {error} {FILL_ANEW}") from error
     return promised
