@@ -10,7 +10,8 @@ upkeep           compaction, and retained topics' own files
 packing          makes a package: a snapshot with every block that its state needs
 transfer         a snapshot goes from one member to another: both ends of it
 workers          who does disk work; threads does it in threads
-group_member     one member of a message manager group: the machines of replication, and the state under them
+group_member     one member of a message manager group: the machines of replication, over its disk and its state
+group_state      who has that state: a standby that follows, or a primary that serves
 group_primary    a member that serves client managers; group_links are their links to it
 topic_hold       what waits after a promotion until all of them have linked
 group_log        its log; group_journal is what the message manager sees of it

@@ -1,10 +1,8 @@
-"""One member of a message manager group on its node: runs the machines of replication, keeps the state, serves it.
+"""One member of a message manager group on its node: runs the machines of replication over its disk and its state.
 
 Whoever drives it calls an event method and then `pump`, which moves messages, records and disk jobs until nothing is
 left to do now; then it sends what `take_out` gives. A backup applies what the group has committed; a primary serves
-once its first record is committed and applied, so it begins with everything that may have been confirmed. When it is
-primary no more, its message manager may know things that never happen: that state is thrown away and built again from
-the newest snapshot and the log, both of which have only what the group agreed on.
+once its first record is committed and applied, so it begins with everything that may have been confirmed.
 """
 
 from __future__ import annotations
@@ -20,12 +18,13 @@ from tocsin.cluster.register_events import Received, Send
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.model.errors import ProtocolError
-from tocsin.model.limits import HAND_OVER_SECONDS, LINK_MESSAGES_EARLY_MAX, SNAPSHOT_EVERY_BYTES
+from tocsin.model.limits import HAND_OVER_SECONDS, SNAPSHOT_EVERY_BYTES
 from tocsin.node.following import Following
 from tocsin.node.group_disk import Entries, GroupDisk, Installed
 from tocsin.node.group_journal import GroupJournal, References
 from tocsin.node.group_log import HostedLog
 from tocsin.node.group_primary import ServingPrimary, reference_to
+from tocsin.node.group_state import MemberState
 from tocsin.node.group_status import StatusReports
 from tocsin.node.group_store import StoreSettings
 from tocsin.node.outgoing import Outgoing, group_messages
@@ -82,27 +81,23 @@ class GroupMember:
     ) -> None:
         """Opens the member's files; `boot` has never been used by this node before. `chance` is from 0 to 1."""
         self.group, self.node, self._clock, self._settings = group, node, SlewedClock(clock), settings
-        self._client_managers = client_managers
-        self._up: dict[int, int] = {}
         self._references, self._log = References(), HostedLog()
         opening = StoreSettings(files, segment_bytes, random, manager, self._make_journal, boot)
         self._disk = GroupDisk(opening, self._log, snapshot_bytes, settings, node, clock)
-        standby = self._disk.store.standby
-        self._following: Following | None = Following(self._disk, standby)
-        self.member = Member(settings, node, boot, self._log, chance, clock.now(), standby.applied)
+        applied = self._disk.store.standby.applied
+        self.member = Member(settings, node, boot, self._log, chance, clock.now(), applied)
+        self._state = MemberState(
+            group, node, self.member, self._disk, self._references, self._clock, client_managers
+        )  # fmt: skip
         votes = node in settings.voters
         self.voter = VoterHost(group, settings, node, files, clock, random, boot) if votes else None
-        self.serving: ServingPrimary | None = None
-        self._serve_behind = 0
         self.alarm: str | None = None
         self.older: str | None = None
         """The files were an older copy of this member's: this says how that was noticed."""
         self.promoted_uncleanly: PromotedUncleanly | None = None
         self.malformed = 0
         self._held_back = False
-        self._slow: Collection[int] = ()
         self._hand_over_until = float("-inf")
-        self._early: list[tuple[int, int, Commands, int]] = []
         self._own: deque[GroupMessage] = deque()
         self._out: list[Outgoing] = []
         self._reports = StatusReports(group, settings.status_seconds, files, clock)
@@ -147,9 +142,17 @@ class GroupMember:
         return Replica(self.node, self._log.store)
 
     @property
+    def serving(self) -> ServingPrimary | None:
+        return self._state.serving
+
+    @property
+    def _following(self) -> Following | None:
+        return self._state.following
+
+    @property
     def manager(self) -> MessageManager:
         """Whoever has the state now."""
-        return self._disk.store.manager
+        return self._state.manager
 
     @property
     def committed(self) -> int:
@@ -158,9 +161,7 @@ class GroupMember:
     @property
     def stands_at(self) -> int:
         """The record that the state has applied last; a primary applies what it orders at once."""
-        if self._following is not None:
-            return self._following.standby.applied
-        return int(self.manager.ledger.journal.last_lsn)
+        return self._state.stands_at
 
     @property
     def applied(self) -> int:
@@ -235,17 +236,9 @@ class GroupMember:
         self._handle(Received(sender, message))
 
     def _commanded(self, sender: int, boot: int, message: Commands, size: int) -> None:
-        """Every member keeps the payloads, so that the primary only has to name them; it alone listens to the rest. A
-        primary that does not serve yet keeps a little: what it must leave out breaks a link, which is told later.
-        """
-        if self.serving is not None:
-            if self.member.primary is not None:
-                # Some commands are done at once: what the group can promise now counts, not what it could a turn ago.
-                self.serving.manager.ledger.possible_copies = self.member.primary.possible_copies()
-            self.serving.commanded(sender, boot, message, size, self._clock.now())
-        elif self.member.primary is not None:
-            if len(self._early) < LINK_MESSAGES_EARLY_MAX:
-                self._early.append((sender, boot, message, size))
+        """Every member keeps the payloads, so that the primary only has to name them; it alone listens to the rest."""
+        if self.serving is not None or self.member.primary is not None:
+            self._state.commanded(sender, boot, message, size)
         else:
             for command in message.commands:
                 if isinstance(command, Publish):
@@ -253,21 +246,15 @@ class GroupMember:
 
     def node_up(self, node: int, boot: int) -> None:
         """The bus hears another node, perhaps again."""
-        self._up[node] = boot
-        if self.serving is not None:
-            self.serving.tell_if_broken(node, self._clock.now())
+        self._state.node_up(node, boot)
 
     def node_gone(self, node: int, boot: int) -> None:
         """The bus does not hear that incarnation of another node any more."""
-        if self._up.get(node) == boot:
-            del self._up[node]
-        if self.serving is not None:
-            self.serving.gone(node, boot, self._clock.now())
+        self._state.node_gone(node, boot)
 
     def lost_sync(self, node: int) -> None:
         """Something that a client manager sent to the group will never come."""
-        if self.serving is not None:
-            self.serving.give_up_link(node, self._clock.now())
+        self._state.lost_sync(node)
 
     def hold_back(self, blocked: bool) -> None:
         """While the bus takes nothing, no new answers are made for it."""
@@ -275,9 +262,7 @@ class GroupMember:
 
     def spare(self, nodes: Collection[int]) -> None:
         """These client managers take their answers slowly: until others are named, they get no more deliveries."""
-        self._slow = nodes
-        if self.serving is not None:
-            self.serving.spare(nodes)
+        self._state.spare(nodes)
 
     def hand_over(self) -> bool:
         """Gives the role of the primary away politely: nothing new is begun, and as soon as a backup has everything it
@@ -345,7 +330,7 @@ class GroupMember:
                 if self.node in effect.receivers:
                     self._own.append(effect.message)
             case Committed():
-                self._committed(effect)
+                self._state.committed(effect)
             case RoleChanged():
                 self._role_changed(effect)
             case ReadLog():
@@ -355,7 +340,7 @@ class GroupMember:
             case StageChunk():
                 self._disk.transfer.stage(effect, self._handle_later)
             case InstallSnapshot():
-                self._following = None
+                self._state.leave()
                 self._disk.install(effect, self._clock.now(), self._installed)
             case PromotedUncleanly():
                 self.promoted_uncleanly = effect
@@ -370,30 +355,15 @@ class GroupMember:
         self._wake()
 
     def _installed(self, event: Installed, standby: Standby) -> None:
-        self._follow_from(standby)
+        self._state.follow_from(standby)
         self._handle_later(event)
 
-    def _committed(self, effect: Committed) -> None:
-        serving = self.serving
-        if serving is not None:
-            ledger = serving.manager.ledger
-            self._journal_of(serving).committed(effect.lsn)
-            ledger.copies = effect.copies
-            serving.manager.durable(self._clock.now(), self._clock.wall())
-
-    @staticmethod
-    def _journal_of(serving: ServingPrimary) -> GroupJournal:
-        journal = serving.manager.ledger.journal
-        assert isinstance(journal, GroupJournal)
-        return journal
-
     def _role_changed(self, effect: RoleChanged) -> None:
-        self._early = []
         if effect.role is Role.PRIMARY:
-            self._serve_behind = self._log.last_lsn
-        elif self.serving is not None:
+            self._state.promoted()
+        else:
             self._hand_over_until = float("-inf")
-            self._throw_state_away()
+            self._state.demoted()
 
     # ---- work
 
@@ -401,7 +371,8 @@ class GroupMember:
         """Moves everything that can move; True when there is more work than one turn should do."""
         more = False
         for _ in range(_TURNS_PER_PUMP):
-            more = self._state_turn()
+            more, out = self._state.turn(may_begin=not self._held_back and not self.handing_over)
+            self._out += out
             moved = self._propose() | self._disk.write_log() | self._talk_to_oneself()
             if not moved:
                 break
@@ -412,7 +383,7 @@ class GroupMember:
             self._out += self.voter.take_out()
         for copy in self._disk.copies.take_out():
             self._out += group_messages(self.group, self.node, copy)
-        self._disk.step(stateful=self._following is not None or self.serving is not None)
+        self._disk.step(stateful=self._state.is_there)
         if self._reports.differs(self._role_told(), self.epoch, self.in_sync):
             self._out.append(self._reports.tell(self.status()))
         return more or bool(self._own)
@@ -426,27 +397,8 @@ class GroupMember:
             self._group_message(self.node, self._own.popleft())
         return moved
 
-    def _state_turn(self) -> bool:
-        """The state moves on: a backup applies, a primary serves."""
-        more = self._follow(self._following) if self._following is not None else False
-        serving = self.serving
-        if serving is None:
-            return more
-        now, primary = self._clock.now(), self.member.primary
-        if primary is not None and not self._held_back and not self.handing_over and primary.may_deliver(now):
-            ledger = serving.manager.ledger
-            ledger.copies, ledger.possible_copies = primary.copies_of(self.member.committed), primary.possible_copies()
-            more = serving.run(now, self._clock.wall())
-        # Without a lease nothing is begun; what was begun with one may be answered.
-        serving.send_replies()
-        self._out += serving.out
-        serving.out = []
-        return more
-
     def _propose(self) -> bool:
-        if self.serving is None:
-            return False
-        records = self._journal_of(self.serving).take()
+        records = self._state.take_records()
         if records:
             self._handle(Propose(records))
         return bool(records)
@@ -459,38 +411,6 @@ class GroupMember:
             self._handle_later(LogRead(effect.request, entries))
 
         self._disk.read(effect.first, effect.last, done)
-
-    # ---- backup and primary
-
-    def _follow(self, following: Following) -> bool:
-        more = following.apply(self.member.committed, self._clock.now())
-        if self.member.primary is not None and following.standby.applied >= self._serve_behind:
-            self._serve(following.standby)
-        return more
-
-    def _serve(self, standby: Standby) -> None:
-        """All that was ever confirmed is in the state."""
-        primary, now = self.member.primary, self._clock.now()
-        assert primary is not None
-        manager = standby.serve(self._disk.store.streams, now, self._clock.wall())
-        self._following = None
-        self._log.remembers = False
-        self._log.forget_all()
-        expected = {node for node in self._client_managers if node in self._up or node == self.node}
-        self.serving = ServingPrimary(self.group, primary.epoch, manager, self._references, expected, now)
-        self.serving.spare(self._slow)
-        early, self._early = self._early, []
-        for message in early:
-            self.serving.commanded(*message, now)
-
-    def _throw_state_away(self) -> None:
-        """The message manager may have applied what never commits."""
-        self.serving, self._log.remembers = None, True
-        self._references.clear()
-        self._disk.reload(self._clock.now(), self._follow_from)
-
-    def _follow_from(self, standby: Standby) -> None:
-        self._following = Following(self._disk, standby)
 
     def take_out(self) -> list[Outgoing]:
         out, self._out = self._out, []
