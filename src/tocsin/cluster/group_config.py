@@ -70,10 +70,6 @@ class GroupConfig:
     unclean_lsn: int = 0
     """Where the log ended that it took: what was confirmed behind it is lost."""
 
-    @property
-    def unclean(self) -> tuple[int, int]:
-        return self.unclean_epoch, self.unclean_lsn
-
     def with_in_sync(self, in_sync: Iterable[Replica]) -> GroupConfig:
         return replace(self, version=self.version + 1, in_sync=tuple(sorted(in_sync)))
 

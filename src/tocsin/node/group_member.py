@@ -189,22 +189,25 @@ class GroupMember:
         config = self.config or NO_CONFIG
         leading = self.member.primary
         health = leading.health(self._clock.now()) if leading is not None else Health()
+        damaged, mended = self._disk.damage
         return GroupStatus(
-            self.epoch,
-            self.node if self.serving is not None else config.primary,
-            self._role_told(),
-            self.in_sync,
-            self._settings.members,
-            self.applied,
-            self._log.last_lsn,
-            len(self.manager.directory.by_id),
-            self._disk.store.journal.live_bytes,
-            self._reports.free_bytes,
-            *config.unclean,
-            *self._disk.damage,
-            health.stalled,
-            health.voteless,
-            health.unheard,
+            epoch=self.epoch,
+            primary=self.node if self.serving is not None else config.primary,
+            role=self._role_told(),
+            in_sync=self.in_sync,
+            members=self._settings.members,
+            committed=self.applied,
+            last=self._log.last_lsn,
+            destinations=len(self.manager.directory.by_id),
+            live_bytes=self._disk.store.journal.live_bytes,
+            free_bytes=self._reports.free_bytes,
+            unclean_epoch=config.unclean_epoch,
+            unclean_lsn=config.unclean_lsn,
+            damaged=damaged,
+            mended=mended,
+            stalled=health.stalled,
+            voteless=health.voteless,
+            unheard=health.unheard,
         )
 
     def _role_told(self) -> MemberRole:
