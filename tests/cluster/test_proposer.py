@@ -150,3 +150,17 @@ def test_of_members_nothing_counts_that_a_voter_knows_from_before_a_forced_promo
     proposer.received(1, old)
     proposer.received(2, new)
     assert proposer.memory.told(forced).members == (SEEN._replace(position=2),)
+
+
+def test_a_forced_promotion_is_not_forgotten_from_one_round_to_the_next() -> None:
+    """A voter that missed it answers first, again and again."""
+    forced = FIRST.uncleanly_led_by(2, 128, VOTERS[1:2], 40)
+    proposer = started()
+    for now in (0.0, 2.0):
+        proposer.start(now)
+        known = Known((SEEN,))
+        proposer.received(1, Promise(proposer.ballot, VOTERS[0], BEFORE, FIRST, 50, known=known))
+        proposer.received(2, Promise(proposer.ballot, VOTERS[1], Ballot(1, 2, 1), forced, 41))
+        assert stage(proposer) is Stage.LEARNED
+        assert proposer.memory.told(forced).members == ()
+        assert proposer.commit_hint == 41
