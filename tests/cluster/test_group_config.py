@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations, pairwise, product
+
 import pytest
 
 from tocsin.cluster.group_config import (
@@ -65,10 +67,25 @@ def test_a_majority_counts_voters_by_their_stores(answered: list[Replica], enoug
 def test_changes_count_versions_and_keep_the_rest() -> None:
     shrunk = CONFIG.with_in_sync([B])
     assert (shrunk.version, shrunk.in_sync, shrunk.epoch, shrunk.voters) == (8, (B,), 130, CONFIG.voters)
-    replaced = CONFIG.with_voter(Replica(3, 34))
-    assert replaced.voters == (A, B, Replica(3, 34))
     led = CONFIG.led_by(1, 192, [B, A])
     assert (led.version, led.epoch, led.primary, led.in_sync) == (8, 192, 1, (A, B))
+
+
+def test_a_voter_is_replaced_in_two_steps_whose_majorities_always_meet() -> None:
+    stranger = Replica(3, 34)
+    without = CONFIG.towards_voter(stranger)
+    assert (without.version, without.voters) == (8, (A, B))
+    whole = without.towards_voter(stranger)
+    assert (whole.version, whole.voters) == (9, (A, B, stranger))
+    for before, after in pairwise((CONFIG.voters, without.voters, whole.voters)):
+        for some, others in product(majorities(before), majorities(after)):
+            assert set(some) & set(others)
+
+
+def majorities(voters: tuple[Replica, ...]) -> list[tuple[Replica, ...]]:
+    return [
+        some for count in range(len(voters) + 1) for some in combinations(voters, count) if is_majority(voters, some)
+    ]
 
 
 def test_the_first_value_names_nobody() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from tocsin.cluster.group_config import NO_BALLOT, Ballot, GroupConfig, Replica
 from tocsin.cluster.lives import Known, Life, Seen
 from tocsin.cluster.proposer import RESEND_SECONDS, Proposer, Stage
@@ -81,14 +85,35 @@ def test_a_majority_chooses() -> None:
     assert (stage(proposer), proposer.proposed) == (Stage.CHOSEN, SECOND)
 
 
-def test_replacing_a_voter_takes_a_majority_before_and_after() -> None:
+def test_a_change_of_voters_takes_a_majority_before_and_after() -> None:
     proposer = learned()
-    proposer.propose(FIRST.with_voter(Replica(3, 31)), 0.1)
+    proposer.propose(replace(FIRST, voters=(*VOTERS[:2], Replica(3, 31))), 0.1)
     proposer.received(3, Accepted(proposer.ballot, Replica(3, 31)))
     proposer.received(1, Accepted(proposer.ballot, VOTERS[0]))
     assert stage(proposer) is Stage.PROPOSING, "two of the new voters, but only one of the old ones"
     proposer.received(2, Accepted(proposer.ballot, VOTERS[1]))
     assert stage(proposer) is Stage.CHOSEN
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_change_of_voters_that_was_never_chosen_makes_no_second_majority(steps: int) -> None:
+    """Only the new vote has accepted the change, and its node's former disk comes back later. Whoever that one and the
+    third voter follow must not go on beside whoever the new vote and the second follow.
+    """
+    stranger, configs = Replica(1, 11), [FIRST]
+    for _ in range(steps):
+        configs.append(configs[-1].towards_voter(stranger))
+    ballots = [Ballot(number, 0, 1) for number in range(steps + 1)]
+    found = []
+    for answers in (
+        [(1, stranger, ballots[-1], configs[-1]), (2, VOTERS[1], ballots[-2], configs[-2])],
+        [(1, VOTERS[0], ballots[0], configs[0]), (3, VOTERS[2], ballots[-2], configs[-2])],
+    ):
+        proposer = started()
+        for node, voter, accepted, config in answers:
+            proposer.received(node, Promise(proposer.ballot, voter, accepted, config, 0))
+        found.append(stage(proposer) is Stage.LEARNED)
+    assert not all(found)
 
 
 def test_refused_by_so_many_that_no_majority_is_left() -> None:
@@ -150,3 +175,17 @@ def test_of_members_nothing_counts_that_a_voter_knows_from_before_a_forced_promo
     proposer.received(1, old)
     proposer.received(2, new)
     assert proposer.memory.told(forced).members == (SEEN._replace(position=2),)
+
+
+def test_a_forced_promotion_is_not_forgotten_from_one_round_to_the_next() -> None:
+    """A voter that missed it answers first, again and again."""
+    forced = FIRST.uncleanly_led_by(2, 128, VOTERS[1:2], 40)
+    proposer = started()
+    for now in (0.0, 2.0):
+        proposer.start(now)
+        known = Known((SEEN,))
+        proposer.received(1, Promise(proposer.ballot, VOTERS[0], BEFORE, FIRST, 50, known=known))
+        proposer.received(2, Promise(proposer.ballot, VOTERS[1], Ballot(1, 2, 1), forced, 41))
+        assert stage(proposer) is Stage.LEARNED
+        assert proposer.memory.told(forced).members == ()
+        assert proposer.commit_hint == 41

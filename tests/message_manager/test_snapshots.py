@@ -72,6 +72,21 @@ def test_attempts_of_what_is_in_flight_are_not_forgotten() -> None:
     assert [(entry.start, entry.attempts) for entry in state.views[0].ready] == [(0, 1)]
 
 
+def test_attempts_of_what_cannot_be_read_are_not_forgotten() -> None:
+    driver = server(backoff_ms=1_000)
+    producer, consumer = ends(driver)
+    producer.send("a")
+    consumer.nack(*consumer.take())
+    before = state_of(driver)
+    (lsn,) = before.log.lsns
+    before.damaged[lsn] = "A bit has turned."
+    driver.manager.ledger.cache.drop(lsn)
+    driver.advance(2.0)
+    assert [entry.attempts for entry in before.views[0].unreadable] == [1]
+    (after,) = copied(driver, "queue:orders")
+    assert [(entry.start, entry.attempts) for entry in after.views[0].ready] == [(0, 1)]
+
+
 def test_non_durable_subscriptions_are_left_out_and_need_nothing() -> None:
     driver = server()
     session = session_of(driver, "me")

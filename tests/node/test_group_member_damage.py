@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -13,7 +14,9 @@ from tocsin.journal.record import HEADER_BYTES, record_bytes
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import DataDamaged, JournalDamaged
 from tocsin.model.limits import MEND_RETRY_SECONDS, SCRUB_DELAY_SECONDS
+from tocsin.node.mending import Damaged
 from tocsin.node.placing import locate
+from tocsin.runtime.ports import Buffer
 from tocsin.testing.disk import SimulatedDisk
 
 NEWS, ORDERS = "topic:news", "queue:orders"
@@ -115,6 +118,35 @@ def test_a_record_whose_header_is_gone_is_served_from_the_copy() -> None:
     file.write(where.position, [bytes(HEADER_BYTES)])
     replies = read_all(stage, NEWS)
     assert bodies(replies) == BODIES and ended(replies)[0].error is None
+
+
+class Behind:
+    """Another member whose log has something else in that place, as long and for the same destination."""
+
+    def __init__(self, copy: bytes) -> None:
+        self._copy = copy
+
+    def want(self, damaged: Damaged, got: Callable[[Buffer | None], None]) -> None:
+        self._got = got
+        got(self._copy)
+
+    def want_another(self, damaged: Damaged) -> None:
+        self._got(None)
+
+    def enough(self, damaged: Damaged) -> None: ...
+
+
+def test_a_record_that_only_looks_like_the_lost_one_is_not_served() -> None:
+    stage = filled(ORDERS)
+    primary = stage.primary()
+    where, other = place(primary, ORDERS, 41), place(primary, ORDERS, 45)
+    assert where.length == other.length
+    copy = record(primary, other)[HEADER_BYTES : HEADER_BYTES + other.length]
+    primary.member._disk.store.mending._copies = Behind(copy)
+    primary.disk.open(where.file).write(where.position, [bytes(HEADER_BYTES)])
+    replies = read_all(stage, ORDERS)
+    assert bodies(replies) == BODIES[:40]
+    assert isinstance(ended(replies)[0].error, DataDamaged)
 
 
 @pytest.mark.parametrize("destination", [NEWS, ORDERS])

@@ -306,3 +306,29 @@ def test_that_the_group_has_noted_a_start_is_noted() -> None:
     table.tell(2, replace(beat(64, last=1), known=known))
     table.flush()
     assert table.seat.log.crashed(Random(1)).starts_before == (1,)
+
+
+def test_an_older_copy_that_is_told_so_while_it_stands_does_not_lead() -> None:
+    """Its own majority did not know; the candidate before it, which was fenced by it, did."""
+    table = Table(64)
+    table.seat.log.new_store = 99
+    ballot = table.stand()
+    for node in (1, 2):
+        table.tell(node, Promise(ballot, REPLICAS[node - 1], Ballot(0, 0, 1), CONFIG, 0))
+    table.flush()
+    for node in (2, 3):
+        table.tell(node, Fenced(table.member.epoch, REPLICAS[node - 1], LogEnd(64, 1)))
+    table.tell(2, Outdated(Seen(REPLICAS[0], 5, 9)))
+    assert table.member.role is Role.FOLLOWER
+    table.flush()
+    for node in (1, 2):
+        table.tell(node, Accepted(ballot, REPLICAS[node - 1]))
+    assert table.member.role is Role.FOLLOWER
+
+
+def test_who_is_forced_to_lead_with_an_older_copy_is_not_talked_out_of_it() -> None:
+    table = Table(64)
+    table.member.force()
+    table.stand()
+    table.tell(2, Outdated(Seen(REPLICAS[0], 5, 9)))
+    assert (table.member.role, table.effects) == (Role.CANDIDATE, [])

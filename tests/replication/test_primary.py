@@ -292,18 +292,32 @@ def test_copies_that_can_be_made() -> None:
     assert Leader().machine.possible_copies() == 2
 
 
-def test_a_voter_that_lost_its_vote_is_replaced() -> None:
+def test_a_voter_that_lost_its_vote_is_replaced_in_two_steps() -> None:
     leader = Leader()
     leader.flush()
     leader.acked(SECOND, 1)
     leader.acked(THIRD, 1)
-    stranger = Replica(3, 31)
+    stranger, config = Replica(3, 31), CONFIG
     leader.machine.heartbeat_answer(3, HeartbeatAnswer(EPOCH, 0.0, 1.0, False, stranger))
     leader.advance(0.5, SECOND, THIRD)
-    (accept,) = leader.promised(CONFIG)
-    assert isinstance(accept, Accept)
-    assert accept.config.voters == (ME, SECOND, stranger)
-    assert accept.config.in_sync == CONFIG.in_sync
+    for voters in ((ME, SECOND), (ME, SECOND, stranger)):
+        (accept,) = leader.promised(config)
+        assert isinstance(accept, Accept)
+        config = accept.config
+        assert (config.voters, config.in_sync) == (voters, CONFIG.in_sync)
+        leader.accepted()
+        assert leader.machine.config == config
+        assert [type(each) for each in leader.seat.messages()] == ([Prepare] if stranger not in voters else [])
+
+
+def test_a_late_word_of_a_vote_that_is_no_more_replaces_nobody() -> None:
+    leader = Leader()
+    leader.flush()
+    leader.acked(SECOND, 1)
+    leader.acked(THIRD, 1)
+    for voter in (Replica(3, 31), THIRD):
+        leader.machine.heartbeat_answer(3, HeartbeatAnswer(EPOCH, 0.0, 1.0, False, voter))
+    assert not [each for each in leader.advance(0.5, SECOND, THIRD) if isinstance(each, Prepare)]
 
 
 def leased() -> Leader:

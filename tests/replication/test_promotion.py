@@ -263,3 +263,17 @@ def test_an_operator_may_force_an_older_copy() -> None:
     candidate.flush()
     candidate.machine.tick(0.3 + candidate.seat.context.settings.fence_seconds)
     assert candidate.machine.config is not None and candidate.machine.config.unclean_lsn == 1
+
+
+def test_what_one_voter_knows_from_before_a_forced_promotion_proves_nothing() -> None:
+    """It missed the promotion, and answers first: what this member had before has been cut since, and given up."""
+    forced = CONFIG.uncleanly_led_by(2, EPOCH, REPLICAS, 1)
+    candidate = Candidate(EPOCH, EPOCH)
+    candidate.seat.context.life = Life(6, (5,), 2)
+    ballot = candidate.proposer.ballot
+    known = Known((Seen(ME, 5, 9),))
+    candidate.machine.received(3, Promise(ballot, THIRD, Ballot(0, 0, 1), CONFIG, 9, known=known), 0.1)
+    assert candidate.machine.trigger is None
+    candidate.machine.received(2, Promise(ballot, SECOND, Ballot(1, 2, 1), forced, 2), 0.1)
+    assert candidate.machine.phase is Phase.FENCING
+    assert candidate.proposer.commit_hint == 2, "nor does it miss the commits that were given up (R11)"

@@ -73,10 +73,16 @@ class GroupConfig:
     def with_in_sync(self, in_sync: Iterable[Replica]) -> GroupConfig:
         return replace(self, version=self.version + 1, in_sync=tuple(sorted(in_sync)))
 
-    def with_voter(self, voter: Replica) -> GroupConfig:
-        """The same with this store in place of the one the node had."""
-        others = (other for other in self.voters if other.node != voter.node)
-        return replace(self, version=self.version + 1, voters=tuple(sorted((*others, voter))))
+    def towards_voter(self, voter: Replica) -> GroupConfig:
+        """One step closer to this store in place of the one that the node had: first that one goes, then this comes.
+
+        Any majority of voters meets any majority of a set with one more or one less, so also a round that finds a step
+        that was never chosen misses nothing. With a voter exchanged in one step, half of the former voters and the new
+        one would be a majority, and the other half with the former one, should its disk come back, another.
+        """
+        others = tuple(other for other in self.voters if other.node != voter.node)
+        voters = others if 0 < len(others) < len(self.voters) else (*others, voter)
+        return replace(self, version=self.version + 1, voters=tuple(sorted(voters)))
 
     def led_by(self, primary: int, epoch: int, in_sync: Iterable[Replica]) -> GroupConfig:
         return replace(self, version=self.version + 1, epoch=epoch, primary=primary, in_sync=tuple(sorted(in_sync)))

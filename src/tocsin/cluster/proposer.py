@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from tocsin.cluster.group_config import NO_BALLOT, GroupConfig, Replica, is_majority, next_ballot
+from tocsin.cluster.group_config import NO_BALLOT, NO_CONFIG, GroupConfig, Replica, is_majority, next_ballot
 from tocsin.cluster.lives import Life, Memory
 from tocsin.cluster.register_events import Send
 from tocsin.cluster.register_messages import Accept, Accepted, Outdated, Prepare, Promise, Refuse, RegisterMessage
@@ -96,24 +96,23 @@ class Proposer:
     def _promised(self, sender: int, message: Promise) -> None:
         self._answers[sender] = message.voter, message.life
         self._promises.append(message)
-        self.commit_hint = max(self.commit_hint, message.commit_hint)
+        self.memory.voters.merge(message.known.voters)
         if message.config is not None and message.accepted > self._accepted_at:
             self._accepted_at, self.learned = message.accepted, message.config
-        self._remember()
         if self.learned is not None and is_majority(self.learned.voters, self._trusted()):
             self.stage = Stage.LEARNED
+            self._remember(self.learned)
             self._note()
 
-    def _remember(self) -> None:
-        """What the voters know of each other and of members; of members nothing from before a forced promotion."""
-        learned, memory = self.learned, self.memory
-        if learned is None:
-            return
-        memory.settle(learned)
+    def _remember(self, learned: GroupConfig) -> None:
+        """What the voters know of members and commits; nothing of it from before a forced promotion (R13), which one of
+        them may have missed. So it counts only now that a majority has told whether there was one.
+        """
+        self.memory.settle(learned)
         for promise in self._promises:
-            memory.voters.merge(promise.known.voters)
-            if promise.config is not None and promise.config.unclean_epoch == learned.unclean_epoch:
-                memory.members.merge(promise.known.members)
+            if (promise.config or NO_CONFIG).unclean_epoch == learned.unclean_epoch:
+                self.memory.members.merge(promise.known.members)
+                self.commit_hint = max(self.commit_hint, promise.commit_hint)
 
     def _trusted(self) -> list[Replica]:
         """Who has answered and is no older copy, as far as is known."""

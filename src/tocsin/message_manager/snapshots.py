@@ -96,7 +96,7 @@ def attempts_of(state: DestinationState, view: View) -> list[tuple[int, int, int
     """(start, end, recorded attempts) of messages whose delivery has failed before, wherever they are now."""
     found = [
         (entry.start, entry.end, entry.attempts)
-        for entry in [*view.ready, *(each for _, each in view.later)]
+        for entry in [*view.ready, *(each for _, each in view.later), *view.unreadable]
         if entry.attempts
     ]
     found += [(lock.start, lock.end, lock.count - 1) for lock in view.locks if lock.count > 1]

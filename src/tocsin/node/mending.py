@@ -16,6 +16,7 @@ from tocsin.journal.mend import mend_record
 from tocsin.journal.reader import StaleLocation
 from tocsin.journal.segment import STREAM_FOLDER, FileHeader, Identity
 from tocsin.journal.stream_entry import StreamEntry, encode_prefix
+from tocsin.message_manager.records import DELAYED, STAGED
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import MEND_RETRY_SECONDS
@@ -130,13 +131,17 @@ class Mending:
         self._over(damaged, "", copy)
 
     def _fits(self, damaged: Damaged, copy: Buffer) -> bool:
-        """Whether a copy that the disk has no check for is the block that the row is of."""
+        """Whether a copy that the disk has no check for is the block that the row is of. A member that is behind may
+        have another record there, which nobody has agreed on and which is as long.
+        """
         state = self._owner.manager.directory.by_id.get(damaged.destination)
         if state is None or len(copy) < STORED.size or not state.needs(damaged.first):
             return False
-        destination, begin, _, _ = STORED.unpack_from(copy)
-        size = state.log.sizes[state.log.row_at(damaged.first) - state.log.base]
-        return bool((destination, len(copy) - begin) == (damaged.destination, size))
+        log, row = state.log, state.log.row_at(damaged.first) - state.log.base
+        destination, begin, first, time = STORED.unpack_from(copy)
+        # What was delayed or staged got its offsets and its time later.
+        placed = first in (DELAYED, STAGED) or (first, time) == (log.firsts[row], log.append_times[row])
+        return bool(placed and (destination, len(copy) - begin) == (damaged.destination, log.sizes[row]))
 
     def _over(self, damaged: Damaged, problem: str, payload: Buffer | None) -> None:
         self._under_way.discard(damaged)

@@ -312,10 +312,14 @@ class Member:
             state.stand()
 
     def _outdated(self, sender: int, message: Outdated, now: float) -> None:
-        """R16. A primary has shown what it has to a majority; it is not asked any more."""
+        """R16. A primary has shown what it has to a majority, and who is forced has been told to go on as it is."""
         context, seen = self._context, message.seen
-        if self.primary is None and seen.replica == context.replica and lives.is_older_copy(context.life, seen):
+        if self.primary is not None or self._forced or seen.replica != context.replica:
+            return
+        if lives.is_older_copy(context.life, seen):
             context.renounce(seen)
+            if isinstance(self.state, Promotion):
+                self.state.renounced()
 
     def _snapshot_chunk(self, sender: int, message: SnapshotChunk, now: float) -> None:
         if isinstance(self.state, CatchUp):

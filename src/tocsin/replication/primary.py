@@ -57,8 +57,8 @@ class Primary:
         self._answered: dict[Replica, float] = {}
         """When the heartbeat was sent that a voter answered last."""
         self._stamps: dict[int, float] = {}
-        self._strangers: set[Replica] = set()
-        """Voters that answer with a store that the configuration does not know."""
+        self._strangers: dict[int, Replica] = {}
+        """By node: voters that answer with a store that the configuration does not know."""
         self._resigned_at = float("-inf")
         self._heartbeat_at = now
         self._disk_moved_at = now
@@ -166,8 +166,10 @@ class Primary:
         self._stamps[sender] = max(message.stamp, self._stamps.get(sender, message.stamp))
         if message.granted:
             self._granted[message.voter] = max(message.sent, self._granted.get(message.voter, message.sent))
-        if message.voter not in self.config.voters and sender in self._context.settings.voters:
-            self._strangers.add(message.voter)
+        if message.voter in self.config.voters:
+            self._strangers.pop(sender, None)
+        elif sender in self._context.settings.voters:
+            self._strangers[sender] = message.voter
 
     def _send_heartbeat(self, now: float) -> None:
         self._heartbeat_at = now + self._context.settings.heartbeat_seconds
@@ -236,7 +238,7 @@ class Primary:
     def _wanted(self, now: float) -> GroupConfig | None:
         following = self._followers.wanted(self.config, now)
         if following is None and self._strangers:
-            following = self.config.with_voter(min(self._strangers))
+            following = self.config.towards_voter(min(self._strangers.values()))
         return following
 
     def _settle_change(self) -> None:
@@ -248,8 +250,11 @@ class Primary:
             self.config, self.pending = found, None
             self.changes += 1
             self._admission.joined(found)
-            self._strangers -= set(found.voters)
+            self._strangers = {node: voter for node, voter in self._strangers.items() if voter not in found.voters}
             self._advance()
+            if self._strangers:
+                # Between the two steps there is a voter less: not for longer than it takes.
+                self._change_if_wanted(self._now)
         elif found != self.config:
             # Only another primary writes anything else. What is pending stays so: nothing commits here any more.
             self.trigger = Trigger.HIGHER_EPOCH

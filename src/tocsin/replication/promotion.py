@@ -61,13 +61,7 @@ class Promotion:
 
     def received(self, sender: int, message: Promise | Accepted | Refuse, now: float) -> None:
         self._context.send_all(self._proposer.received(sender, message))
-        older = self._context.memory.members.evidence(self._context.replica, self._context.life)
-        if older is None or self._forced:
-            self._step(now)
-            return
-        self._context.renounce(older)
-        self.unfit = True
-        self._give_up()
+        self._step(now)
 
     def _step(self, now: float) -> None:
         stage = self._proposer.stage
@@ -76,10 +70,24 @@ class Promotion:
             self._give_up()
         elif stage is Stage.LEARNED and self.phase is Phase.PREPARING:
             assert self._proposer.learned is not None
-            self._fence(self._proposer.learned, now)
+            self._learned(self._proposer.learned, now)
         elif stage is Stage.CHOSEN:
             ours = rules.still_ours(self.epoch, self._context.log.promised)
             self.trigger = Trigger.CHOSEN if ours else Trigger.GAVE_UP
+
+    def _learned(self, found: GroupConfig, now: float) -> None:
+        """What a single voter remembers may be from before a forced promotion (R13): only a majority tells."""
+        older = self._context.memory.members.evidence(self._context.replica, self._context.life)
+        if older is not None and not self._forced:
+            self._context.renounce(older)
+            self.renounced()
+        else:
+            self._fence(found, now)
+
+    def renounced(self) -> None:
+        """The log has turned out to be an older copy: nobody may lead with it."""
+        self.unfit = True
+        self._give_up()
 
     def _give_up(self) -> None:
         self.trigger = Trigger.GAVE_UP

@@ -136,9 +136,11 @@ class DiskFaults(FaultKinds):
         return all(others & {replica.node for replica in each.in_sync} for each in configs)
 
     def _votes_are_whole(self, group: int) -> bool:
-        """Every voter that counts is up and has its file."""
+        """Every voter counts, is up and has its file."""
         config = self.world.checks[group].register.config
-        return config is not None and set(config.voters) <= set(self._voters(group).values())
+        if config is None or len(config.voters) < len(self.world.groups[group].voters):
+            return False
+        return set(config.voters) <= set(self._voters(group).values())
 
     def _voters(self, group: int) -> dict[int, object]:
         found: dict[int, object] = {}

@@ -173,7 +173,7 @@ class Faults:
         config = world.checkers.config
         candidates = [node for node in world.members if self._is_spare(node)]
         stores = {voter.voter.replica for voter in world.voters}
-        if config is None or not candidates or not set(config.voters) <= stores or world.checkers.lost_in_sync():
+        if config is None or not candidates or set(config.voters) != stores or world.checkers.lost_in_sync():
             return "nobody"
         node = random.choice(candidates)
         node.stop()
