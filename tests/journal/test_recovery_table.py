@@ -43,6 +43,9 @@ def test_exactly_one_case_matches_every_combination(cases: Sequence[Case], kind:
     assert used == {case.name for case in cases}, "every case can happen"
 
 
+FILLED = "A member of a group: move its folder away, and the others fill it. A lone server: restore the whole directory"
+
+
 @pytest.mark.parametrize(("cases", "kind"), TABLES, ids=IDS)
 def test_every_case_explains_itself_and_tests_real_fields(cases: Sequence[Case], kind: type[Seen]) -> None:
     for case in cases:
@@ -51,6 +54,10 @@ def test_every_case_explains_itself_and_tests_real_fields(cases: Sequence[Case],
         if case.do in (Do.REFUSE, Do.REFUSE_NEWER):
             sentence = case.why.format(file="f", position=1, lsn=2, problem="p")
             assert sentence.rstrip().endswith("."), "the user reads a sentence"
+        if case.do is Do.REFUSE:
+            assert "Nothing was changed" in case.why, "and knows that it may try again"
+            advised = "from a backup" in case.why
+            assert advised == (FILLED in case.why), "a member has no backup, and a server none of a single file"
 
 
 def test_only_the_newest_segment_is_ever_cut_and_never_against_proof() -> None:

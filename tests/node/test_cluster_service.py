@@ -11,7 +11,7 @@ from tests.node.cluster_drafts import write
 from tests.system.processes import free_port
 
 from tocsin import aio
-from tocsin.model.errors import ConfigError, DataDirectoryInUse, PortInUse
+from tocsin.model.errors import ConfigError, DataDirectoryInUse, JournalDamaged, PortInUse
 from tocsin.node.cluster_file import read_cluster_file
 from tocsin.node.cluster_init import create_cluster
 from tocsin.node.cluster_layout import carries_multicast
@@ -141,3 +141,13 @@ def test_a_bus_address_in_use_is_named(config: NodeConfig) -> None:
                 await ClusterService(config).start()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("name", ["vote", "meta"])
+def test_damage_is_told_with_its_folder(config: NodeConfig, name: str) -> None:
+    """A node may have several groups, each with files of the same names."""
+    folder = config.server.data_dir / "group-1"
+    (folder / name).write_bytes(b"x" * 100)
+    with pytest.raises(JournalDamaged) as caught:
+        ClusterService(config)
+    assert str(caught.value).startswith(f"{folder}: ") and f"{name}" in str(caught.value)

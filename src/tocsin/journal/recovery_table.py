@@ -118,20 +118,26 @@ def decide(table: Sequence[Case], seen: Seen) -> Case:
     return next(case for case in table if case.matches(seen))
 
 
+# A member never gets an older file back, nor does a server get a single one: it would lack what came since.
+_ADVICE = (
+    " Nothing was changed. A member of a group: move its folder away, and the others fill it. A lone server:"
+    " restore the whole directory from a backup, without what came since; `tocsin journal check` lists all damage."
+)
+
 START = (
     Case("first start", Do.MAKE, "nothing is here yet: begin a journal", meta=MetaState.MISSING, data=False),
     Case("known journal", Do.USE, "the journal says who it is", meta=MetaState.GOOD),
     Case(
         "meta missing",
         Do.REFUSE,
-        "The file `meta` is missing, but there are journal files. Nothing was changed: restore `meta` from a backup.",
+        "The file `meta` is missing, but there are journal files." + _ADVICE,
         meta=MetaState.MISSING,
         data=True,
     ),
     Case(
         "meta damaged",
         Do.REFUSE,
-        "The file `meta` is damaged. Nothing was changed: restore it from a backup.",
+        "The file `meta` is damaged." + _ADVICE,
         meta=MetaState.BAD,
     ),
     Case(
@@ -151,7 +157,7 @@ SNAPSHOT = (
         "first records missing",
         Do.REFUSE,
         "There is no snapshot, and the journal does not begin with the first record: snapshot or "
-        "segment files are missing.",
+        "segment files are missing." + _ADVICE,
         newest=SnapshotState.NONE,
         reached=False,
     ),
@@ -159,7 +165,7 @@ SNAPSHOT = (
     Case(
         "segments after the snapshot missing",
         Do.REFUSE,
-        "The segment that follows snapshot {lsn} is missing. Restore the file from a backup.",
+        "The segment that follows snapshot {lsn} is missing." + _ADVICE,
         newest=_GOOD,
         reached=False,
     ),
@@ -174,7 +180,8 @@ SNAPSHOT = (
     Case(
         "older snapshot out of reach",
         Do.REFUSE,
-        "The newest snapshot is damaged, and the journal no longer has all records after the older one ({lsn}).",
+        "The newest snapshot is damaged, and the journal no longer has all records after the older one ({lsn})."
+        + _ADVICE,
         newest=_BAD,
         older=_GOOD,
         reached=False,
@@ -190,7 +197,7 @@ SNAPSHOT = (
     Case(
         "no usable snapshot",
         Do.REFUSE,
-        "All snapshots are damaged, and the journal no longer has all records. Restore a snapshot from a backup.",
+        "All snapshots are damaged, and the journal no longer has all records." + _ADVICE,
         newest=_BAD,
         older=_UNUSABLE,
         reached=False,
@@ -203,11 +210,6 @@ SNAPSHOT = (
     ),
 )
 
-# A member never gets an older file back: it would lack what came since.
-_ADVICE = (
-    " Nothing was changed. A member of a group: move its folder away, and the others fill it. A lone server:"
-    " restore the file from a backup; `tocsin journal check` lists all damage."
-)
 _WHERE = "{file}, position {position}, LSN {lsn}: "
 _HEADLESS = (HeaderState.BAD, HeaderState.EMPTY)
 
@@ -304,20 +306,19 @@ ORDER = (
     Case(
         "missing segment",
         Do.REFUSE,
-        "{file} begins after LSN {lsn}, but records between are needed: a segment file is missing. "
-        "Restore it from a backup.",
+        "{file} begins after LSN {lsn}, but records between are needed: a segment file is missing." + _ADVICE,
         gap=Gap.ABOVE,
     ),
     Case(
         "overlap",
         Do.REFUSE,
-        "{file} begins before the segment ahead of it ends, at LSN {lsn}: one of them is from another time.",
+        "{file} begins before the segment ahead of it ends, at LSN {lsn}: one of them is from another time." + _ADVICE,
         gap=Gap.OVERLAP,
     ),
     Case(
         "thinned too early",
         Do.REFUSE,
-        "{file} was compacted, but the snapshot in use needs its records. Restore the newest snapshot from a backup.",
+        "{file} was compacted, but the snapshot in use needs its records." + _ADVICE,
         gap=(Gap.NONE, Gap.BELOW),
         thinned=True,
     ),

@@ -74,5 +74,8 @@ def _read(files: Files) -> dict[str, object] | None:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise ConfigError("The file `identity` in the data directory is damaged; restore it from a backup.")
+        raise ConfigError(
+            "The file `identity` in the data directory is damaged. Move the directory away and start the node with an"
+            " empty one: the others fill it."
+        )
     return found

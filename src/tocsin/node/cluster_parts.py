@@ -12,6 +12,7 @@ from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.machine import Settings as ClientSettings
 from tocsin.message_manager.destination import Options
 from tocsin.message_manager.machine import Settings as ManagerSettings
+from tocsin.model.errors import JournalDamaged
 from tocsin.node.bus_networks import channel_bytes, listens, speaks
 from tocsin.node.cluster_config import ClusterConfig, Group, Node
 from tocsin.node.cluster_identity import check_identity
@@ -73,16 +74,24 @@ def open_parts(config: NodeConfig, clock: Clock, find_user: Finder) -> NodeParts
             if node.name in group.voters:
                 files.make_folder(group_folder(group.number))
                 files.sync_directory("")
-            if node.name in group.members:
-                parts.members[group.number] = _open_member(config, group, parts.boot, clock)
-            elif node.name in group.witnesses:
-                parts.witnesses[group.number] = _open_witness(config, group, parts.boot, clock)
+                _open_group(parts, config, group, clock)
         if node.is_client_manager:
             parts.clients = _open_clients(config, parts.boot, find_user)
     except BaseException:
         parts.close()
         raise
     return parts
+
+
+def _open_group(parts: NodeParts, config: NodeConfig, group: Group, clock: Clock) -> None:
+    """Damage is told with its folder: a node may have several groups, each with files of the same names."""
+    try:
+        if config.node.name in group.members:
+            parts.members[group.number] = _open_member(config, group, parts.boot, clock)
+        else:
+            parts.witnesses[group.number] = _open_witness(config, group, parts.boot, clock)
+    except JournalDamaged as error:
+        raise JournalDamaged(f"{config.server.data_dir / group_folder(group.number)}: {error}") from error
 
 
 def _group_files(config: NodeConfig, group: Group) -> Disk:

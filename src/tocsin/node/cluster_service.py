@@ -16,6 +16,7 @@ from tocsin.model.limits import BUS_SOCKET_BUFFER_BYTES, BUS_WINDOW_BYTES
 from tocsin.node.access_files import AccessFiles
 from tocsin.node.bus_networks import open_networks
 from tocsin.node.cluster_file import write_cluster
+from tocsin.node.cluster_init import group_folder
 from tocsin.node.cluster_node import ClusterNode
 from tocsin.node.cluster_parts import NodeParts, memberships, open_parts
 from tocsin.node.cluster_report import note_of, report
@@ -24,6 +25,7 @@ from tocsin.node.rebalancing import Rebalancing
 from tocsin.node.service import joined
 from tocsin.node.status_file import remove_status, write_status
 from tocsin.node.threads import ThreadWorkers
+from tocsin.node.watches import DiskWatch, StallWatch
 from tocsin.replication.roles import Role
 from tocsin.runtime.aead import AesGcm
 from tocsin.runtime.bus_loop import BusLoop
@@ -75,6 +77,14 @@ class ClusterService:
         cluster, own, chance = config.cluster, config.node.number, random.SystemRandom().random
         self._rebalancing = {
             group.number: Rebalancing(own, cluster.numbers(group.members), chance)
+            for group in cluster.groups
+            if group.number in self._parts.members
+        }
+        self._watches = {
+            group.number: (
+                StallWatch(group.name, cluster.name_of),
+                DiskWatch(config.server.data_dir / group_folder(group.number)),
+            )
             for group in cluster.groups
             if group.number in self._parts.members
         }
@@ -360,6 +370,9 @@ class ClusterService:
             if witness.older is not None:
                 self._complain(f"Group {group}: {witness.older}")
         for group, member in self.node.members.items():
+            stall, disk = self._watches[group]
+            stall.look(member.status(), self._clock.now())
+            disk.look(member.manager.ledger.journal.full, self._clock.now())
             if member.alarm is not None:
                 self._complain(f"The member of group {group} has stopped: {member.alarm}")
             elif note := note_of(member):

@@ -21,6 +21,7 @@ from tocsin.node.config import ServerConfig
 from tocsin.node.identity_files import next_boot, node_secret
 from tocsin.node.storage import Storage
 from tocsin.node.threads import ThreadWorkers
+from tocsin.node.watches import DiskWatch
 from tocsin.runtime.disk import Disk, SystemClock, SystemRandom, lock_directory
 from tocsin.runtime.local import host_identity
 from tocsin.runtime.spinning import Spinning
@@ -54,6 +55,7 @@ class Service:
         self._timer: asyncio.TimerHandle | None = None
         self._sync_timer: asyncio.TimerHandle | None = None
         self._tick_due = 0.0
+        self._disk_watch = DiskWatch(config.data_dir)
         self._spinning = Spinning(_SPIN_SECONDS)
         # What a lone request was, while its answer is awaited; empty when there is none.
         self._lone = b""
@@ -258,6 +260,7 @@ class Service:
     def _tick(self) -> None:
         self._set_timer(_TICK_SECONDS)
         self.broker.tick()
+        self._disk_watch.look(self._storage.is_full, self._clock.now())
         self._schedule()
 
     def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

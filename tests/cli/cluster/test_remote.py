@@ -44,3 +44,19 @@ def test_a_member_is_missing() -> None:
 
 def test_who_is_not_linked_knows_no_primary() -> None:
     assert from_client_manager(said(linked=False), URL).groups[0].state == "no primary"
+
+
+def test_a_primary_that_stands_still_leads_though_it_takes_no_link() -> None:
+    """Else people would be told to promote another one, and lose what it has."""
+    answer = said(linked=False)
+    answer["groups"][0] |= {"stalled": True, "voteless": ["right", "witness"]}
+    (group,) = from_client_manager(answer, URL).groups
+    assert (group.state, group.primary) == ("stalled", "left")
+    assert "rebuild-votes left group-1" in group.troubles[-1]
+
+
+def test_one_that_stood_still_and_is_gone_leads_no_more() -> None:
+    answer = said(linked=False, down=2)
+    answer["groups"][0] |= {"stalled": True, "voteless": ["right"]}
+    (group,) = from_client_manager(answer, URL).groups
+    assert (group.state, group.voteless, group.electable) == ("no primary", (), ("left", "right"))

@@ -113,7 +113,7 @@ def test_well_is_only_what_was_heard_of_lately(cluster: ClusterDirectory) -> Non
     (group,) = seen.groups
     assert not seen.is_well
     assert (group.state, group.in_sync, group.out_of_sync) == ("degraded", ("mm-1a",), ("mm-1b",))
-    assert group.troubles == ("not in sync: mm-1b", "no vote is heard from mm-1b")
+    assert group.troubles == ("not in sync: mm-1b", "no vote that counts is heard from mm-1b")
 
 
 def test_a_lost_vote_is_told_though_all_members_are_in_sync(cluster: ClusterDirectory) -> None:
@@ -129,6 +129,43 @@ def test_a_primary_that_confirms_nothing_is_not_well(cluster: ClusterDirectory) 
     seen = look(cluster)
     assert not seen.is_well and seen.groups[0].state == "stalled"
     assert seen.as_json()["groups"][0]["troubles"] == ("mm-1a leads, but delivers and confirms nothing",)
+
+
+def test_damage_that_nobody_could_mend_is_not_well(cluster: ClusterDirectory) -> None:
+    play_well(cluster)
+    play(cluster, "mm-1b", replace(report("backup"), damaged=1))
+    seen = look(cluster)
+    assert not seen.is_well and seen.groups[0].state == "degraded"
+
+
+def test_damage_that_was_mended_is_well(cluster: ClusterDirectory) -> None:
+    play_well(cluster)
+    play(cluster, "mm-1b", replace(report("backup"), mended=1))
+    assert look(cluster).is_well
+
+
+def test_what_to_do_when_most_votes_are_missing(cluster: ClusterDirectory) -> None:
+    play_well(cluster)
+    play(cluster, "mm-1a", told(stalled=True, voteless=(1, SECOND)))
+    (group,) = look(cluster).groups
+    assert group.troubles[-1] == (
+        "more than half of the votes are missing. Start those nodes with the data they had; if it is lost for good,"
+        " stop the group and use `tocsin cluster rebuild-votes mm-1a group-1`"
+    )
+
+
+def test_who_may_lead_is_told_when_nobody_does(cluster: ClusterDirectory) -> None:
+    """mm-1b went on alone, and its disk is lost; of the votes nobody knows anything, least of all what mm-1b said."""
+    play(cluster, "cm-1", replace(report("witness", primary=0, in_sync=(SECOND,)), voteless=(FIRST,)))
+    play(cluster, "mm-1a", report("backup", epoch=0, primary=0, in_sync=()))
+    play(cluster, "mm-1b", report("backup", epoch=0, primary=0, in_sync=()))
+    (group,) = look(cluster).groups
+    assert (group.state, group.voteless) == ("no primary", ())
+    assert group.troubles == (
+        "nobody leads. It takes a member that was in sync (mm-1b), with the data it had, and more than half of the"
+        " voters. If every such member's data is lost for good, `tocsin cluster unclean-promote` goes on with another"
+        " one",
+    )
 
 
 def test_what_nodes_want_people_to_know(cluster: ClusterDirectory) -> None:

@@ -101,3 +101,8 @@ def test_a_flipped_byte_is_found(stopped: Path, tmp_path: Path) -> None:
 def test_a_directory_without_a_journal_is_a_sentence(tmp_path: Path) -> None:
     assert "holds no journal" in SHELL.fails(1, "journal", "check", str(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_data_directory_of_a_node_is_no_dead_end(tmp_path: Path) -> None:
+    (tmp_path / "group-1").mkdir()
+    assert "the folder of a group" in SHELL.fails(1, "journal", "check", str(tmp_path))

@@ -34,8 +34,8 @@ def plan_of(cluster: ClusterDirectory, node: str, group_name: str) -> Plan:
     running = [name for name in cluster.names if name in group.voters and cluster.is_running(name)]
     if running:
         raise IllegalState(
-            f"{', '.join(running)} of {group_name} run; votes are made anew only while no node of the group runs. Stop"
-            " them first, on the other machines, too."
+            f"Nodes of {group_name} run: {', '.join(running)}. Votes are made anew only while no node of the group"
+            " runs. Stop all of them first, on the other machines, too."
         )
     plan = Plan(node, group, find_log(cluster.node_config(node), group))
     for other in group.members:

@@ -29,7 +29,10 @@ def _group_line(group: Mapping[str, Any]) -> GroupLine:
     names = {member["node"]: _name(member) for member in group["members"]}
     unheard = set(group.get("unheard", ()))
     in_sync = [node for node in group.get("in_sync", []) if names.get(node) not in unheard]
-    leads = group["linked"] and group["primary"] in in_sync
+    # One that stands still takes no link of a client manager, but it leads, as it says itself.
+    there = {member["node"] for member in group["members"] if member["state"] == "up"}
+    stalled = group.get("stalled", False) and group["primary"] in there
+    leads = (group["linked"] or stalled) and group["primary"] in in_sync
     return GroupLine(
         name=_group_name(group),
         primary=names.get(group["primary"]) if leads else None,
@@ -46,7 +49,8 @@ def _group_line(group: Mapping[str, Any]) -> GroupLine:
         damaged={_name(member): member["damaged"] for member in group["members"] if member.get("damaged")},
         mended={_name(member): member["mended"] for member in group["members"] if member.get("mended")},
         stalled=group.get("stalled", False),
-        voteless=tuple(group.get("voteless", ())),
+        voteless=tuple(group.get("voteless", ())) if leads else (),
+        electable=_names(group.get("in_sync", ()), names),
     )
 
 

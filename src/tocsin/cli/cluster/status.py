@@ -53,29 +53,56 @@ class GroupLine:
     """Voters of which the primary has not heard lately, or whose vote is lost."""
     notes: tuple[str, ...] = ()
     """What nodes want people to know of their part in the group."""
+    electable: tuple[str, ...] = ()
+    """Who was in sync as far as the register is known, whether it runs or not: nobody else leads by itself."""
 
     @property
     def state(self) -> str:
         """Well means: every voter has answered lately with a vote that holds, every member is in sync and was heard of
-        lately where the primary's log ends, and what there was to confirm is confirmed.
+        lately where the primary's log ends, what there was to confirm is confirmed, and no record is known to be
+        damaged beyond mending.
         """
         if self.primary is None:
             return "no primary"
         if self.stalled:
             return "stalled"
-        return "degraded" if self.out_of_sync or self.voteless else "well"
+        return "degraded" if self.out_of_sync or self.voteless or self.damaged else "well"
+
+    @property
+    def has_lost_majority(self) -> bool:
+        """More than half of the votes are missing. There is an odd number of them, though a client manager names only
+        the witnesses that it misses.
+        """
+        voters = len({*self.in_sync, *self.out_of_sync, *self.witnesses, *self.voteless}) | 1
+        return self.stalled and 2 * len(self.voteless) > voters
 
     @property
     def troubles(self) -> tuple[str, ...]:
         """Why it is not well, in words."""
+        if self.primary is None:
+            return (self._why_nobody_leads(),)
         found = []
-        if self.primary is not None and self.stalled:
+        if self.stalled:
             found.append(f"{self.primary} leads, but delivers and confirms nothing")
-        if self.primary is not None and self.out_of_sync:
+        if self.out_of_sync:
             found.append(f"not in sync: {', '.join(self.out_of_sync)}")
         if self.voteless:
-            found.append(f"no vote is heard from {', '.join(self.voteless)}")
+            found.append(f"no vote that counts is heard from {', '.join(self.voteless)}")
+        if self.has_lost_majority:
+            found.append(
+                "more than half of the votes are missing. Start those nodes with the data they had; if it is lost for"
+                f" good, stop the group and use `tocsin cluster rebuild-votes {self.primary} {self.name}`"
+            )
         return tuple(found)
+
+    def _why_nobody_leads(self) -> str:
+        """The same in a fail-over, which takes a moment, and when it will never end by itself."""
+        who = f" ({' or '.join(self.electable)})" if self.electable else ""
+        return (
+            f"nobody leads. It takes a member that was in sync{who}, with the data it had, and more than half of the"
+            " voters. If every such member's data is lost for good, `tocsin cluster unclean-promote` goes on with"
+            " another one"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +168,10 @@ def _group_line(directory: ClusterDirectory, group: Group, said: list[NodeStatus
     report = GroupReport(group=group.number, role="unknown") if best is None else best[1]
     unheard = {config.name_of(node) for node in report.unheard}
     in_sync = tuple(name for name in map(config.name_of, report.in_sync) if name not in dead | unheard)
-    lost = {config.name_of(node) for node in report.voteless} | (dead & set(group.voters))
     primary = config.name_of(report.primary) if _leads(reports, report) else None
+    # What a primary said of votes before it went says nothing of now.
+    told = report.voteless if primary is not None else ()
+    lost = {config.name_of(node) for node in told} | (dead & set(group.voters))
     return GroupLine(
         name=group.name,
         primary=None if primary in dead else primary,
@@ -161,6 +190,7 @@ def _group_line(directory: ClusterDirectory, group: Group, said: list[NodeStatus
         stalled=report.stalled,
         voteless=tuple(name for name in group.voters if name in lost),
         notes=tuple(f"{status.node}: {each.note}" for status, each in reports if each.note),
+        electable=tuple(map(config.name_of, report.in_sync)),
     )
 
 

@@ -41,7 +41,7 @@ def gap_of(cluster: ClusterDirectory, node: str, group_name: str) -> Gap:
     """Checks that there is reason for it: the node is a member, and nobody leads."""
     group = cluster.group_with(node, group_name)
     seen = _line(cluster, group_name)
-    if seen.primary is not None and _lost_majority(seen, len(group.voters)):
+    if seen.primary is not None and seen.has_lost_majority:
         raise IllegalState(
             f"{group_name} is led by {seen.primary}, which has its records, but most of its votes are lost or away:"
             f" {', '.join(seen.voteless)}. Bring those nodes back with the data they had; if it is lost for good,"
@@ -56,10 +56,6 @@ def gap_of(cluster: ClusterDirectory, node: str, group_name: str) -> Gap:
                 known = max(known, report.committed_lsn)
                 own = report.last_lsn if name == node else own
     return Gap(node, own, known)
-
-
-def _lost_majority(seen: GroupLine, voters: int) -> bool:
-    return seen.stalled and 2 * len(seen.voteless) > voters
 
 
 def promote(cluster: ClusterDirectory, node: str, group_name: str) -> GroupLine:

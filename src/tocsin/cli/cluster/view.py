@@ -70,7 +70,8 @@ def _drawn(status: ClusterStatus, hint: str) -> Table:
 def _warnings(status: ClusterStatus) -> list[str]:
     found: list[str] = []
     for group in status.groups:
-        found += [f"{group.name}: {trouble}." for trouble in group.troubles]
+        if status.is_anything_running:
+            found += [f"{group.name}: {trouble}." for trouble in group.troubles]
         found += [f"{group.name}, {note}" for note in group.notes]
         if group.unclean_epoch:
             found.append(

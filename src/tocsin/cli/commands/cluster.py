@@ -98,7 +98,8 @@ def up(
         finally:
             _stop_all(cluster)
     elif not json:
-        note(f"The cluster {status.name} runs; clients connect to {status.url}. `tocsin cluster down` stops it.")
+        stop = "tocsin cluster down" + ("" if directory == DIRECTORY_DEFAULT else f" -C {directory}")
+        note(f"The cluster {status.name} runs; clients connect to {status.url}. `{stop}` stops it.")
 
 
 @app.command()
@@ -174,7 +175,7 @@ def drain(name: NodeName, directory: Directory = DIRECTORY_DEFAULT, json: option
         raise typer.Exit(exits.NOTHING_FOUND)
     if not cluster.wait_until_stopped(name):
         raise TimedOut(f"{name} did not stop in time and was killed; nothing that was confirmed is lost.")
-    _tell(json, name, "stopped", f"{name} has handed over and stopped.")
+    _tell(json, name, "stopped", f"{name} has stopped in order.")
 
 
 @app.command("unclean-promote")
@@ -226,7 +227,8 @@ def rebuild_votes(
 def _ask_for(group: str, confirm: str | None) -> None:
     typed = confirm if confirm is not None else typer.prompt(f"Type the group's name ({group}) to go on", err=True)
     if typed != group:
-        raise typer.BadParameter(f"{typed!r} is not {group!r}; nothing was done.", param_hint="--confirm")
+        hint = "--confirm" if confirm is not None else "the group's name"
+        raise typer.BadParameter(f"{typed!r} is not {group!r}; nothing was done.", param_hint=hint)
 
 
 @app.command()

@@ -110,7 +110,10 @@ def _opened(directory: Path, what: str | None = None) -> Iterator[ReadOnlyFiles]
 
     files = ReadOnlyFiles(directory)
     if META not in files.list("") and not files.list(SEGMENT_FOLDER):
-        raise ConfigError(f"{directory} holds no journal; name the data directory of a server.")
+        raise ConfigError(
+            f"{directory} holds no journal; name the data directory of a server, or in that of a node the folder of a"
+            " group, such as nodes/mm-1a/data/group-1."
+        )
     if what is None:
         yield files
         return
