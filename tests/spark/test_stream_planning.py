@@ -175,7 +175,7 @@ def test_what_retention_has_removed_is_told(planner: Make, server: Server) -> No
 
 def test_a_topic_that_was_set_back_gives_its_offsets_to_other_messages(planner: Make, server: Server) -> None:
     server.topics["prices"] = (0, 40, "p1")
-    with pytest.raises(DataLost, match="ends at offset 40, but this query has read it up to 90: .*failOnDataLoss"):
+    with pytest.raises(DataLost, match=r"ends at offset 40, but this query has read it up to 90: .*failOnDataLoss"):
         planner().latest(at(90), None)
     with pytest.raises(DataLost, match="ends at offset 40"):
         planner().slices(at(30), at(90))
