@@ -14,7 +14,7 @@ from tocsin.journal.stream import StreamStore
 from tocsin.journal.stream_entry import StreamEntry
 from tocsin.journal.stream_file import stream_file_name, stream_folder
 from tocsin.journal.stream_spare import SPARE
-from tocsin.model.errors import JournalDamaged
+from tocsin.model.errors import JournalDamaged, StorageFull
 from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import STREAM_PARTS_MAX
 from tocsin.runtime.disk import Disk
@@ -219,6 +219,21 @@ def test_a_crash_while_several_files_go_leaves_a_stream_that_opens(
             assert all_of_it or after.end_offset(STREAM) == 60
         operations += 1
     assert operations >= 6
+
+
+def test_a_file_that_could_not_be_removed_for_lack_of_room_goes_the_next_time(
+    disk: SimulatedDisk, store: StreamStore
+) -> None:
+    for operation in range(3):
+        crashing = disk.crash(Random(0))
+        dropping = new_store(crashing)
+        crashing.faults[crashing.operations + operation] = Fault.NO_ROOM
+        with pytest.raises(StorageFull):
+            dropping.drop_before(STREAM, Offset(50))
+        dropping.drop_before(STREAM, Offset(55))
+        begin = dropping.first_offset(STREAM) // COUNT
+        assert begin > 9
+        check_all(crashing, new_store(crashing), 20, begin)
 
 
 def outcomes(disk: SimulatedDisk, name: str) -> set[str]:

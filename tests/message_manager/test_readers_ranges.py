@@ -14,7 +14,7 @@ from tocsin.cluster.commands import ConsumerEnded, Delivery, OpenConsumer
 from tocsin.message_manager.cache import BlockCache
 from tocsin.message_manager.ledger import ReadBlocks
 from tocsin.message_manager.machine import Settings
-from tocsin.model.batch import Block, Column
+from tocsin.model.batch import Block, Column, DeliveryMode
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidDestination, ProtocolError, from_code
 from tocsin.model.limits import KIB, RANGE_READS
@@ -266,3 +266,24 @@ def test_what_can_not_be_read_is_refused() -> None:
         reader(driver, 3, 1)
     with pytest.raises(IllegalState, match="There is no column"):
         reader(driver, 0, 1, columns=["boddy"])
+
+
+def test_a_reader_never_sees_an_offset_that_a_crash_gives_to_another_message() -> None:
+    driver = filled(batches=1, each=2)
+    producer = session_of(driver).producer(NEWS)
+    live, found = session_of(driver).consumer(NEWS), reader(driver, 0, 4)
+    assert found.bodies() == ["0", "1"]
+    with driver.slow_disk():
+        producer.send("lost", "too", mode=DeliveryMode.NON_PERSISTENT)
+        assert producer.confirmed == 2, "whoever sends need not wait for the disk"
+        assert (found.bodies(), live.bodies()) == ([], [])
+        after = driver.crash()
+    session_of(after).producer(NEWS).send("2", "3")
+    assert reader(after, 2, 4).bodies() == ["2", "3"], "the reader goes on at offset 2"
+
+
+def test_a_log_shows_messages_that_are_not_persistent_once_they_are_on_disk() -> None:
+    driver = filled(batches=1, each=2)
+    session_of(driver).producer(NEWS).send("2", "3", mode=DeliveryMode.NON_PERSISTENT)
+    assert reader(driver, 0, 4).bodies() == ["0", "1", "2", "3"]
+    assert reader(driver.crash(), 0, 4).bodies() == ["0", "1", "2", "3"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -56,6 +57,16 @@ def _no_journal(job: WriteJob) -> Written:
     raise AssertionError(f"a witness has no journal to write {job} to")
 
 
+class AheadClock:
+    """Shows another time of day than the stage's, and goes on with it."""
+
+    def __init__(self, clock: VirtualClock, seconds: float) -> None:
+        self.now, self._clock, self._seconds = clock.now, clock, seconds
+
+    def wall(self) -> float:
+        return self._clock.wall() + self._seconds
+
+
 class Seat:
     """A node with a member or only a voter, on its own disk."""
 
@@ -68,15 +79,16 @@ class Seat:
 
     def start(self) -> None:
         stage = self.stage
+        clock = AheadClock(stage.clock, stage.ahead.get(self.node, 0.0))
         self.boot += 1
         random = SeededRandom(100 * self.node + self.boot)
         if self.witness:
-            self.host = VoterHost(GROUP, stage.settings, self.node, self.disk, stage.clock, random)
+            self.host = VoterHost(GROUP, stage.settings, self.node, self.disk, clock, random)
             self.workers = DeferredWorkers(_no_journal)
         else:
             chance = Random(f"{self.node} {self.boot}").random
             self.host = GroupMember(
-                GROUP, stage.settings, self.node, self.boot, self.disk, stage.clock, random, chance, stage.manager,
+                GROUP, stage.settings, self.node, self.boot, self.disk, clock, random, chance, stage.manager,
                 stage.segment_bytes, stage.snapshot_bytes, stage.client_managers,
             )  # fmt: skip
             self.workers = DeferredWorkers(self.host.write)
@@ -97,9 +109,11 @@ class Stage:
     def __init__(
         self, members: int = 2, witnesses: int = 1, copies: int = 2, *, segment_bytes: int = 64 * 1024,
         snapshot_bytes: int = 1 << 30, cache_bytes: int = 1 << 20, eject_seconds: float = 2.0,
-        client_managers: tuple[int, ...] = (),
+        client_managers: tuple[int, ...] = (), ahead: Mapping[int, float] | None = None,
     ) -> None:  # fmt: skip
         self.clock = VirtualClock()
+        self.ahead = ahead or {}
+        """By how many seconds the time of day of a node is ahead of the others'."""
         self.segment_bytes, self.snapshot_bytes = segment_bytes, snapshot_bytes
         self.client_managers = client_managers
         self.manager = Settings(cache_bytes=cache_bytes, most_copies=members)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 from tests.message_manager.dialogue import NOTHING_CACHED, session_of, state_of
 
-from tocsin.journal.jobs import Location
+from tocsin.journal import reader
+from tocsin.journal.jobs import Location, SegmentRewritten
 from tocsin.journal.record import HEADER_BYTES
 from tocsin.message_manager.machine import Settings
 from tocsin.model.errors import DataDamaged, from_code
 from tocsin.model.limits import KIB, MEND_RETRY_SECONDS, SCRUB_DELAY_SECONDS, SCRUB_EVERY_SECONDS
 from tocsin.node.placing import locate
+from tocsin.node.workers import Done
 from tocsin.testing.driver import Driver, Setup
 from tocsin.testing.scripted_session import ScriptedConsumer
 
@@ -327,3 +330,34 @@ def test_a_compacted_segment_is_looked_through(kept: int) -> None:
     assert where.generation == 1
     driver.advance(SCRUB_DELAY_SECONDS + 5)
     assert driver.show(ORDERS)["damaged"] == [[21 * EACH, 22 * EACH]]
+
+
+def test_what_is_being_compacted_is_not_taken_for_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "READ_OPEN_FILES_MAX", 1)
+    driver = filled(ORDERS)
+    session = session_of(driver)
+    consumer = session.consumer(ORDERS)
+    messages = consumer.take()
+    consumer.ack(*[message for message in messages if message.offset % (4 * EACH) >= EACH])
+    consumer.close()
+    late: list[tuple[Done, Any]] = []
+
+    def upkeep(job: Callable[[], Any], done: Done) -> None:
+        """The thread has compacted a segment, and the loop does not hear of it yet, nor of what comes behind it."""
+        result = job()
+        if late or isinstance(result, SegmentRewritten):
+            late.append((done, result))
+        else:
+            driver.workers.sync(lambda: result, done)
+
+    monkeypatch.setattr(driver.workers, "upkeep", upkeep)
+    while not late:
+        session.producer("queue:other").send("on")
+        driver.snapshot()
+    found = session.consumer(ORDERS)
+    monkeypatch.undo()
+    for done, result in late:
+        done(result)
+    driver.settle()
+    assert offsets(found) == [offset for offset in whole() if offset % (4 * EACH) < EACH]
+    assert driver.storage.mending.found == 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +250,20 @@ def test_a_delay_counts_from_the_write(connection: tocsin.Connection) -> None:
         found = [consumer.receive(timeout=5) for _ in range(2)]
     assert [each.body for each in found if each is not None] == ["now", "later"]
     assert found[1] is not None and 900 <= found[1].delivery_time - found[1].timestamp <= 1000
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_delay_counts_from_the_write_whatever_the_timestamps_are(connection: tocsin.Connection, days: int) -> None:
+    writer = batch_of(connection.url, "value string, delay double, timestamp timestamp", queue="orders")
+    # Sent yesterday, says the row; or tomorrow, by the clock of another machine.
+    sent = pa.array([datetime.now(UTC) + timedelta(days=days)] * 2, pa.timestamp("us", "UTC"))
+    frame = rows(["later", "now"], delay=pa.array([1.0, None]), timestamp=sent)
+    writer.commit(run_tasks(writer, [[frame]]))
+    began = time.monotonic()
+    with connection.session() as session, session.consumer(session.queue("orders")) as consumer:
+        found = [consumer.receive(timeout=5) for _ in range(2)]
+    assert [each.body for each in found if each is not None] == ["now", "later"]
+    assert time.monotonic() - began > 0.5
 
 
 def test_a_write_to_a_server_that_is_not_there(tmp_path: Path) -> None:

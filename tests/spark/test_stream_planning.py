@@ -173,6 +173,22 @@ def test_what_retention_has_removed_is_told(planner: Make, server: Server) -> No
     assert lenient.slices(at(10), at(40)) == []
 
 
+def test_a_topic_that_was_set_back_gives_its_offsets_to_other_messages(planner: Make, server: Server) -> None:
+    server.topics["prices"] = (0, 40, "p1")
+    with pytest.raises(DataLost, match=r"ends at offset 40, but this query has read it up to 90: .*failOnDataLoss"):
+        planner().latest(at(90), None)
+    with pytest.raises(DataLost, match="ends at offset 40"):
+        planner().slices(at(30), at(90))
+    lenient = planner(failOnDataLoss=False)
+    assert lenient.slices(at(30), at(90)) == [Slice("topic:prices", 30, 40, identity="p1")]
+    end = lenient.latest(at(90), None)
+    assert end == at(40)
+    assert lenient.slices(at(90), end) == []
+    server.topics["prices"] = (0, 60, "p1")
+    after = lenient.latest(end, None)
+    assert lenient.slices(end, after) == [Slice("topic:prices", 40, 60, identity="p1")]
+
+
 def test_a_topic_that_was_made_again_is_another_one(planner: Make, server: Server) -> None:
     server.topics["prices"] = (0, 20, "p2")
     with pytest.raises(DataLost, match=r"deleted and made again.*failOnDataLoss.*checkpointLocation"):
@@ -260,3 +276,20 @@ def test_available_now_of_a_queue_takes_what_was_there(planner: Make, server: Se
     two = query.latest(one, 10)
     assert query.latest(two, 10) == two
     assert sum(take.messages for take in server.takes.values()) == 15
+
+
+def test_what_was_read_of_a_queue_that_was_made_again_is_acknowledged(planner: Make, server: Server) -> None:
+    server.queues["jobs"] = 25
+    query = planner(subscribe="jobs", failOnDataLoss=False)
+    position = query.initial()
+    for _ in range(4):
+        position = query.latest(position, 10)
+    assert position == {"jobs": Position("q", 3, "drain-1")} and server.finished == [1, 2, 3]
+    server.queues["jobs"], server.queue_identity, server.takes, server.finished = 5, "r", {}, []
+    again = query.latest(position, 10)
+    assert again == {"jobs": Position("r", 0, "drain-1")} and query.slices(position, again) == []
+    taken = query.latest(again, 10)
+    assert query.slices(again, taken) == [Slice("queue:jobs", 0, 5, "drain-1", 1, messages=5, identity="r")]
+    assert query.slices(position, taken) == query.slices(again, taken), "takes of another queue are other takes"
+    query.latest(taken, 10)
+    assert server.finished == [1], "the numbers of another queue's takes say nothing"

@@ -57,7 +57,7 @@ class StagedColumns:
     columns: Sequence[ColumnData]
     priority: int = 4
     delivery_time: int = 0
-    """Milliseconds since 1970; 0: as soon as the messages are published."""
+    """Milliseconds since 1970, later than `base_timestamp` by the delay; 0: as soon as the messages are published."""
     base_timestamp: int = 0
     """Milliseconds since 1970; 0: now."""
     earliest_expiry: int = 0

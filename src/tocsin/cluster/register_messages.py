@@ -13,7 +13,7 @@ and `known` as in lives.
     6  Initialise       config                      the first value, taken only by a voter without any
     7  Heartbeat        u32 epoch, f64 sent, u8 leased, u64 commit, u64 last, config of the primary,
                         u16 count, then as often: u16 node, f64 stamp    what was last heard from each voter;
-                        known
+                        known, f64 time
     8  HeartbeatAnswer  u32 epoch, f64 sent, f64 stamp, u8 granted, replica of the voter, life of the voter
     9  Resigned         u32 epoch, f64 sent         the primary gives its lease back
    10  CommitSeen       u32 epoch, u64 LSN          of a client manager
@@ -116,6 +116,8 @@ class Heartbeat:
     """For each voter the stamp of its last answer: proof that the way back works."""
     known: Known = NOTHING
     """What the primary knows of members in sync and of voters: whoever votes remembers it (R16)."""
+    wall: float = 0.0
+    """The time by which the primary judges delays and expiry: whoever takes over goes on from there. 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +247,7 @@ def _pack_heartbeat(packer: Packer, message: Heartbeat) -> None:
         packer.u16(node)
         packer.f64(stamp)
     pack_known(packer, message.known)
+    packer.f64(message.wall)
 
 
 _ECHO = struct.Struct("<Hd")
@@ -254,7 +257,7 @@ def _unpack_heartbeat(unpacker: Unpacker) -> Heartbeat:
     epoch, sent, leased = unpacker.u32(), unpacker.f64(), unpacker.flag()
     commit, last, config = unpacker.u64(), unpacker.u64(), unpack_config(unpacker)
     echoes = tuple(_ECHO.iter_unpack(unpacker.view(unpacker.count(GROUP_VOTERS_MAX) * _ECHO.size)))
-    return Heartbeat(epoch, sent, leased, commit, last, config, echoes, unpack_known(unpacker))
+    return Heartbeat(epoch, sent, leased, commit, last, config, echoes, unpack_known(unpacker), unpacker.f64())
 
 
 def _pack_heartbeat_answer(packer: Packer, message: HeartbeatAnswer) -> None:

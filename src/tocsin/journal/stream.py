@@ -233,13 +233,14 @@ class StreamStore:
 
     def _drop_older(self, stream_id: int, offset: int) -> int:
         """All but the newest file. Each removal is made durable before the next: of several, a power loss might undo
-        any, and leave a gap that looks like damage.
+        any, and leave a gap that looks like damage. So would one that was not possible and is forgotten: some file
+        systems need room to remove a file.
         """
         files = self._streams.get(stream_id, [])
         going = [file for file in files[:-1] if file.index.end_offset() <= offset]
-        self._streams[stream_id] = files[len(going) :]
-        for file in going:
+        for number, file in enumerate(going, 1):
             self._remove(stream_id, file.first_offset)
+            self._streams[stream_id] = files[number:]
         return sum(file.index.end for file in going)
 
     def delete(self, stream_id: int) -> None:

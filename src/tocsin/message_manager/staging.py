@@ -96,8 +96,8 @@ class StageService:
         app, newest = fields["app"], self._directory.epochs.last(_run_of(fields["app"]))
         if newest not in (-1, fields.get("run")):
             raise Fenced(
-                f"Another run of {app!r} has taken over since this one began, and goes on from what was committed. "
-                "Nothing of this commit was done; let this run end."
+                f"Another run of {app!r} has taken over since this one began, and goes on from what was committed "
+                "before, maybe by an earlier attempt of this commit. This one is refused; let this run end."
             )
 
     def _check_room(self, app: str) -> None:

@@ -155,7 +155,9 @@ def _store(state: DestinationState, command: Publish, ledger: Ledger) -> None:
     if not delayed:
         _leave_out_own(state, command, first, ledger)
         reserve_ahead(state, ledger)
-        _after_row(state, ledger, lsn, lsn, first, block.delivery_mode is DeliveryMode.NON_PERSISTENT)
+        # Who reads a log by its offsets must not meet one that a crash gives to another message.
+        volatile = block.delivery_mode is DeliveryMode.NON_PERSISTENT and not state.options.retained
+        _after_row(state, ledger, lsn, lsn, first, volatile)
 
 
 def _store_staged(state: DestinationState, command: Publish, ledger: Ledger) -> None:

@@ -48,7 +48,9 @@ class BlockReads:
             if manager is not self._owner.manager:
                 return  # Nobody waits for it any more.
             if blocks is None:
-                self._read(manager, wanted, known)  # A segment was compacted meanwhile: its records have moved.
+                # A segment is compacted meanwhile, and its records move. Whoever does it may have yet to say where to:
+                # until then the place that is known is not wrong for good.
+                self._workers.upkeep(lambda: None, lambda _: self._read(manager, wanted, known))
                 return
             left = iter(blocks)
             self._take(manager, wanted, [next(left) if place is not None else None for place in places])

@@ -15,6 +15,7 @@ from tocsin.cluster.envelope import Commands, GroupBytes, GroupStatus, MemberRol
 from tocsin.cluster.envelope import decode as decode_envelope
 from tocsin.cluster.group_config import NO_CONFIG, GroupConfig, Replica
 from tocsin.cluster.register_events import Received, Send
+from tocsin.cluster.register_messages import Heartbeat
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.model.errors import ProtocolError
@@ -236,6 +237,8 @@ class GroupMember:
             return
         if self.voter is not None and isinstance(message, TO_VOTER):
             self.voter.asked(sender, message)
+        if isinstance(message, Heartbeat) and message.leased and message.wall and self.serving is None:
+            self._clock.follow(message.wall)
         self._handle(Received(sender, message))
 
     def _commanded(self, sender: int, boot: int, message: Commands, size: int) -> None:
@@ -268,9 +271,8 @@ class GroupMember:
         self._state.spare(nodes)
 
     def hand_over(self) -> bool:
-        """Gives the role of the primary away politely: nothing new is begun, and as soon as a backup has everything it
-        takes over. Whether that works shows in `role`; after some seconds in vain this one goes on. False: it is not
-        the primary, or nobody else is in sync.
+        """Gives the role of the primary away: nothing new is begun, and as soon as a backup has everything it takes
+        over. `role` shows whether that works; after some seconds in vain this one goes on. False: nobody else can.
         """
         if self.serving is None or len(self.in_sync) < 2:
             return False
@@ -284,9 +286,7 @@ class GroupMember:
         self.member.force()
 
     def prepare_to_stop(self) -> None:
-        """Notes what was delivered, so that nothing else is called redelivered, and takes a snapshot: the next start is
-        quick. Go on pumping until `idle`.
-        """
+        """Notes what was delivered, and takes a snapshot for a quick start. Go on pumping until `idle`."""
         if self.serving is not None:
             self.serving.manager.settle_reserves()
         self._disk.snapshot()
@@ -329,7 +329,7 @@ class GroupMember:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Send():
-                self._out += group_messages(self.group, self.node, effect)
+                self._out += group_messages(self.group, self.node, effect, self._clock.wall())
                 if self.node in effect.receivers:
                     self._own.append(effect.message)
             case Committed():

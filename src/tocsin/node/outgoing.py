@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from tocsin.bus.datagram import Stream
@@ -34,16 +35,16 @@ def group_parts(message: GroupMessage) -> list[Buffer]:
     return encode_envelope(GroupBytes(encode_group(message)))
 
 
-def group_messages(group: int, node: int, effect: Send[GroupMessage]) -> list[Outgoing]:
+def group_messages(group: int, node: int, effect: Send[GroupMessage], wall: float = 0.0) -> list[Outgoing]:
     """A message of a member or a voter to the others; what it sends to itself stays at home.
 
-    A heartbeat is for everybody: members hear one address of the group, client managers the other.
+    A heartbeat is for everybody: members hear one address of the group, client managers the other. It tells the time.
     """
     message = effect.message
     others = [receiver for receiver in effect.receivers if receiver != node]
     stream = Stream.CONTROL if isinstance(message, _URGENT) else Stream.DATA
     if isinstance(message, Heartbeat):
-        addresses = [group_in(group), group_out(group)]
+        message, addresses = replace(message, wall=wall), [group_in(group), group_out(group)]
     elif isinstance(message, Order):
         addresses = [group_in(group)] if others else []
     else:

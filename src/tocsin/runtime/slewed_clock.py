@@ -4,7 +4,8 @@ When somebody sets the system's clock, or a time server steps it, an hour passes
 delayed messages would come early, and messages expire that have just been sent. So time goes on by the steady clock,
 and approaches the wall clock slowly: at most half a percent fast, because early is wrong, and at most half as fast as
 it should, because late is not. What is measured in seconds from now on is right all the while. A new process takes
-the wall clock as it is.
+the wall clock as it is. Members of a group follow the time of their primary, so that it has no jump when the role moves
+to a machine whose clock shows something else.
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ class SlewedClock:
         else:
             self._offset = max(target, self._offset - passed * SLOWER)
         return now + self._offset
+
+    def follow(self, wall: float) -> None:
+        """The time of somebody else counts, from whom this one may take over: then it goes on from there."""
+        self._at = self._clock.now()
+        self._offset = wall - self._at
 
     def _tell(self, seconds: float) -> None:
         words = "forward" if seconds > 0 else "back"

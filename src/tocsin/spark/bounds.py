@@ -85,6 +85,13 @@ def aged_out(where: Destination | str, offset: int, first: int) -> DataLost:
     )
 
 
+def set_back(where: Destination | str, offset: int, end: int) -> DataLost:
+    return DataLost(
+        f"{where} ends at offset {end}, but this query has read it up to {offset}: the server has lost messages, "
+        f"or goes on from an older copy of its data, and gives their offsets to others. {_GO_ON}: from offset {end} on."
+    )
+
+
 def made_again(name: str) -> DataLost:
     return DataLost(
         f"{name!r} was deleted and made again since this query read it last, or the server belongs to another cluster: "

@@ -46,11 +46,11 @@ TextColumn = tuple[Column, Type, str, Any]
 
 
 class Lot(NamedTuple):
-    """What the rows of a block have in common; times in ms since 1970."""
+    """What the rows of a block have in common; a delay in ms, and the time in ms since 1970."""
 
     destination: Destination
     priority: int
-    delivery_time: int
+    delay: int
     now: int
 
 
@@ -91,7 +91,7 @@ class Cutter:
         for destination, same_destination in self._by_destination(rows):
             for priority, same_priority in self._by_priority(same_destination):
                 for delay, alike in self._by_delay(same_priority):
-                    lot = Lot(destination, priority, now + delay if delay else 0, now)
+                    lot = Lot(destination, priority, delay, now)
                     for columns in self._with_one_kind_of_body(alike, lot):
                         yield destination, columns
 
@@ -180,7 +180,9 @@ class Cutter:
         if expiries is not None:
             columns.append(fixed_column(Column.EXPIRY, Type.LONG, "", expiries))
         kind = self._body_kind(rows, empty)
-        return StagedColumns(len(rows), kind, columns, lot.priority, lot.delivery_time, base, earliest)
+        # The server counts a delay from the timestamp to the delivery time, whenever the row says that it was sent.
+        due = base + lot.delay if lot.delay else 0
+        return StagedColumns(len(rows), kind, columns, lot.priority, due, base, earliest)
 
     def _times(self, rows: FrameRows, lot: Lot) -> Any:
         times = pc.fill_null(_milliseconds(rows.column(self.shape.timestamp)), lot.now)

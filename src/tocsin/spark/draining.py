@@ -26,7 +26,7 @@ class Drains:
         """`lenient`: a queue that was made again is read from its beginning, and not an error."""
         self._id = drain_id
         self._lenient = lenient
-        self._finished: dict[str, int] = {}
+        self._finished: Positions = {}
         # Queues that were asked in this run of the query: before that, takes of an earlier run may be waiting.
         self._asked: set[str] = set()
         self._left: dict[str, int] | None = None
@@ -42,11 +42,13 @@ class Drains:
         """Acknowledges everything up to a committed offset."""
         for name, where in queues.items():
             position = committed.get(name)
-            if position is None or position.drain is None or self._finished.get(name, 0) >= position.number:
+            if position is None or not position.number or position.drain is None:
+                continue
+            if self._finished.get(name) == position:
                 continue
             with self._forgiving():
                 connection.drain_finish(where, position.drain, position.number, identity=position.identity)
-            self._finished[name] = position.number
+            self._finished[name] = position
 
     def waiting(self, connection: Connection, queues: Mapping[str, Destination], start: Positions) -> dict[str, int]:
         """How many messages could be taken; at least one where nobody has asked yet."""
@@ -109,7 +111,8 @@ class Drains:
 
     def slices(self, connection: Connection, where: Destination, since: Position | None, upto: Position) -> list[Slice]:
         assert upto.drain is not None
-        after = 0 if since is None or since.drain != upto.drain else since.number
+        known = since is not None and (since.drain, since.identity) == (upto.drain, upto.identity)
+        after = since.number if since is not None and known else 0
         if after >= upto.number:
             return []
         # Takes that are missing were given back in the meantime; their messages come again with later takes.

@@ -15,7 +15,7 @@ from tocsin.client.sync import Connection
 from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import InvalidDestination
 from tocsin.spark.admission import Patience, share
-from tocsin.spark.bounds import aged_out, gone, made_again, start_offset
+from tocsin.spark.bounds import aged_out, gone, made_again, set_back, start_offset
 from tocsin.spark.draining import Drains
 from tocsin.spark.holding import Hold
 from tocsin.spark.offsets import Position, Positions
@@ -146,7 +146,7 @@ class StreamPlanner:
                 # It came after the moment that the query is to read up to.
                 return None
             if target is not None and target.identity == known.identity:
-                end = target.number
+                end = min(end, target.number)
         return Backlog(known.identity, begin, max(begin, end))
 
     def _of_today(self, positions: Positions) -> Positions:
@@ -158,11 +158,13 @@ class StreamPlanner:
         }
 
     def _still_there(self, where: Destination, offset: int, known: Offsets) -> int:
-        if offset >= known.first:
+        if known.first <= offset <= known.end:
             return offset
-        if self._options.fail_on_data_loss:
+        if not self._options.fail_on_data_loss:
+            return min(max(offset, known.first), known.end)
+        if offset < known.first:
             raise aged_out(where, offset, known.first)
-        return known.first
+        raise set_back(where, offset, known.end)
 
     def _topic_slices(
         self, connection: Connection, where: Destination, since: Position | None, upto: Position, planned: bool
@@ -176,7 +178,9 @@ class StreamPlanner:
         begin = known.first
         if since is not None and since.identity == upto.identity:
             begin = self._still_there(where, since.number, known)
-        return [Slice(str(where), begin, upto.number, identity=upto.identity)] if begin < upto.number else []
+        # A range that goes on behind the end would be read when it has other messages.
+        end = self._still_there(where, max(upto.number, known.first), known)
+        return [Slice(str(where), begin, end, identity=upto.identity)] if begin < end else []
 
 
 def _offsets(connection: Connection, where: Destination) -> Offsets | None:

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import tocsin
 from tocsin.model.errors import ConfigError
+from tocsin.spark.connections import close_connections
+from tocsin.spark.pipelines.definition import PipelineOptions
 from tocsin.spark.pipelines.live_topics import moment
-from tocsin.spark.pipelines.replay import Pace, ReplayOptions, replay_name
+from tocsin.spark.pipelines.replay import Pace, Place, ReplayOptions, destination_of, replay_name
 
 
 def options(**given: object) -> ReplayOptions:
@@ -62,3 +67,13 @@ def test_a_topic_may_go_to_its_name_on_another_server() -> None:
 
 def test_times_without_a_zone_are_utc() -> None:
     assert moment("2026-11-15T08:30:00") == moment("2026-11-15T08:30:00+00:00") == moment("2026-11-15T09:30:00+01:00")
+
+
+@pytest.mark.parametrize("name", ["again", "queue:again"])
+def test_a_target_that_is_not_there_is_made(tmp_path: Path, name: str) -> None:
+    with tocsin.Server(tmp_path / "data") as server, tocsin.connect(server.url) as connection:
+        place = Place(PipelineOptions(url=server.url), destination_of(name), "replay:r1")
+        assert place.take_over() < place.take_over()
+        assert place.position() == -1
+        assert connection.show_destination(place.destination)["messages"] == 0
+        close_connections()

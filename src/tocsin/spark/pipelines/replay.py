@@ -143,11 +143,10 @@ class Place:
 
     def take_over(self) -> int:
         """The number of this run; earlier ones are refused from now on."""
-        from tocsin.spark.targets import prepare_target
-
         connection = connection_of(self.target)
         with connection.session() as session:
-            prepare_target(session, self.destination)
+            # What is not there is made, a queue, too, and a topic that nobody hears is refused before anything is read.
+            session.stage(self.destination).drop()
         return connection.take_over(self._application, self.destination)
 
     def position(self) -> int:
