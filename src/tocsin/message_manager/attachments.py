@@ -25,7 +25,7 @@ from tocsin.message_manager.sessions import is_of, same_manager
 from tocsin.message_manager.settlement import settle
 from tocsin.model.errors import IllegalState, TocsinError
 from tocsin.model.limits import FORFEITS_MAX, HELD_RANGES_MAX
-from tocsin.model.ranges import Range
+from tocsin.model.ranges import Range, RangeSet, pack_ranges
 
 
 class Attachments:
@@ -66,7 +66,8 @@ class Attachments:
         self.opening.pop(command.key, None)
         fields = _whose(state, command)
         if command.held is not None:
-            kept = claim_held(attachment, command.held, self._lease, self._ledger)
+            # What is named twice is looked for once.
+            kept = claim_held(attachment, RangeSet(command.held), self._lease, self._ledger)
             fields |= _held_fields(attachment, command, kept, self._forfeits.pop(command.key, []))
         # The answer comes before the first delivery: the client takes what comes behind it for new. It comes before
         # the first confirmation of a settlement, too: who lost a message must not hear "settled" before it knows.
@@ -168,9 +169,9 @@ def _held_fields(
     attachment: Attachment, opened: OpenConsumer, kept: list[Range], forfeited: list[Range]
 ) -> dict[str, object]:
     fields: dict[str, object] = {"kept": [list(each) for each in kept]}
-    finished = finished_of(attachment, opened.held or [], forfeited)
+    finished = finished_of(attachment, RangeSet(opened.held or ()), forfeited)
     if finished:
-        fields["finished"] = [list(each) for each in finished]
+        fields["finished"] = pack_ranges(finished)
     return fields
 
 

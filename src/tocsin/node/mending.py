@@ -16,10 +16,11 @@ from tocsin.journal.mend import mend_record
 from tocsin.journal.reader import StaleLocation
 from tocsin.journal.segment import STREAM_FOLDER, FileHeader, Identity
 from tocsin.journal.stream_entry import StreamEntry, encode_prefix
-from tocsin.model.errors import JournalDamaged
+from tocsin.model.batch import Block
+from tocsin.model.errors import JournalDamaged, MessageFormatError, NewerFormat
 from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import MEND_RETRY_SECONDS
-from tocsin.model.stored_block import STORED
+from tocsin.model.stored_block import STORED, stored_block
 from tocsin.node.placing import Owner, locate
 from tocsin.node.workers import Workers
 from tocsin.runtime.ports import Buffer, Files
@@ -134,9 +135,14 @@ class Mending:
         state = self._owner.manager.directory.by_id.get(damaged.destination)
         if state is None or len(copy) < STORED.size or not state.needs(damaged.first):
             return False
-        destination, begin, _, _ = STORED.unpack_from(copy)
-        size = state.log.sizes[state.log.row_at(damaged.first) - state.log.base]
-        return bool((destination, len(copy) - begin) == (damaged.destination, size))
+        row = state.log.row_at(damaged.first)
+        first, end = state.log.span(row)
+        try:
+            block = Block(stored_block(copy))
+        except (MessageFormatError, NewerFormat):
+            return False
+        said = STORED.unpack_from(copy)[0], block.length, block.count
+        return block.is_whole and said == (damaged.destination, state.log.sizes[row - state.log.base], end - first)
 
     def _over(self, damaged: Damaged, problem: str, payload: Buffer | None) -> None:
         self._under_way.discard(damaged)
