@@ -271,7 +271,8 @@ _REQUESTS: dict[str, dict[str, Any]] = {
     "hold.set": {"destination": "topic:fuzzed", "name": "h", "offset": 0, "seconds": 9, "identity": "1-1"},
     "hold.release": {"destination": "topic:fuzzed", "name": "h", "identity": "1-1"},
     "drain.take": {
-        "destination": "queue:fuzz", "drain": "d", "after": 0, "messages": 1, "bytes": 1, "seconds": 1, "identity": "1-1",
+        "destination": "queue:fuzz", "drain": "d", "after": 0, "messages": 1, "bytes": 1, "seconds": 1,
+        "identity": "1-1",
     },
     "drain.list": {"destination": "queue:fuzz", "drain": "d", "after": 0, "upto": 9, "identity": "1-1"},
     "drain.finish": {"destination": "queue:fuzz", "drain": "d", "upto": 9, "identity": "1-1"},
