@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.client.dialogue import Dialogue, take_all
 
 from tocsin.client.core_settling import Settlements, take_lost
 from tocsin.model.errors import ConnectionFailed, NotAcknowledged
 from tocsin.model.limits import RANGES_PER_FRAME_SENT
-from tocsin.model.ranges import RangeSet
+from tocsin.model.ranges import RangeSet, pack_ranges
 from tocsin.wire.frames import FrameType, Outcome, control
 
 
@@ -125,13 +127,13 @@ def test_what_was_said_about_messages_that_went_elsewhere_counts_for_nothing() -
     ("reply", "lost"),
     [
         ({"kept": [0, 3]}, ""),
-        ({"kept": [2, 3], "finished": [0, 2]}, ""),
-        ({"kept": [], "finished": [0, 2]}, "1 message of queue:orders (offset 2)"),
+        ({"kept": [2, 3], "finished": pack_ranges([(0, 2)])}, ""),
+        ({"kept": [], "finished": pack_ranges([(0, 2)])}, "1 message of queue:orders (offset 2)"),
         ({"kept": [0, 1]}, "2 messages of queue:orders (offsets 1 to 2)"),
         ({"kept": []}, "3 messages of queue:orders (offsets 0 to 2)"),
     ],
 )
-def test_what_is_neither_kept_nor_acknowledged_is_lost(reply: dict[str, list[int]], lost: str) -> None:
+def test_what_is_neither_kept_nor_acknowledged_is_lost(reply: dict[str, Any], lost: str) -> None:
     """Of five messages two are acknowledged without an answer, one is in hand, two were never handed out."""
     dialogue, settlements = opened()
     consumer = settlements.consumer
@@ -160,7 +162,7 @@ def test_a_notice_names_what_is_gone_and_what_of_it_is_acknowledged() -> None:
     assert take_all(consumer) == list("abc")
     settlements.to_acknowledge.add(0, 2)
     settlements.flush()
-    fields = {"consumer": consumer.number, "gone": [0, 3], "finished": [0, 1]}
+    fields = {"consumer": consumer.number, "gone": [0, 3], "finished": pack_ranges([(0, 1)])}
     dialogue.say(control(FrameType.NOTICE, consumer.session.number, fields))
     # Nobody waits for the acknowledgement of the second, so the application is told; the third it still has in hand.
     (told,) = dialogue.core.untold

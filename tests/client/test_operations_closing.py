@@ -24,6 +24,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
     """It takes everything and confirms nothing, as a group whose second copy does not come."""
     monkeypatch.setattr("tocsin.client.core_publishing.SESSION_CLOSE_SECONDS", LIMIT)
     monkeypatch.setattr("tocsin.client.operations.SESSION_CLOSE_SECONDS", LIMIT)
+    monkeypatch.setattr("tocsin.client.producing.SESSION_CLOSE_SECONDS", LIMIT)
     monkeypatch.setattr("tocsin.client.sync.SESSION_CLOSE_SECONDS", LIMIT)
     monkeypatch.setattr("tocsin.client.aio.SESSION_CLOSE_SECONDS", LIMIT)
     with FakeServer() as running:
@@ -77,6 +78,39 @@ def test_a_session_of_asyncio_closes_too(server: FakeServer) -> None:
                 producer.send_nowait("x", destination=session.queue(name))
             with pytest.raises(TimedOut, match=rf"^The session was closed while {WORDS}"):
                 await session.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.timeout(30)
+def test_a_producer_closes_though_nobody_answers_its_goodbye(server: FakeServer) -> None:
+    """Everything was confirmed: there is nothing to tell, and nothing to wait for any longer."""
+    server.confirming = True
+    server.unanswered = {"producer.close"}
+    with connect(server.url) as connection:
+        session = connection.session()
+        producer = session.producer()
+        for name in ("one", "two", "three"):
+            producer.send("x", destination=session.queue(name))
+        began = time.monotonic()
+        producer.close()
+        assert time.monotonic() - began < 15, "in seconds, and not when the connection is given up"
+        assert not session._state.lanes
+
+
+def test_closing_a_producer_that_is_cancelled_leaves_its_lanes_all_the_same(server: FakeServer) -> None:
+    async def scenario() -> None:
+        async with await aio.connect(server.url) as connection:
+            session = await connection.session()
+            producer = await session.producer(session.queue("one"))
+            producer.send_nowait("x")
+            server.wait_for(FrameType.PUBLISH)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(producer.close(), LIMIT / 4)
+            (lane,) = session._state.lanes.values()
+            assert lane.users == 0, "or no other producer could ever have its place"
+            await producer.close()
+            server.confirm_all()
 
     asyncio.run(scenario())
 

@@ -119,6 +119,16 @@ def test_a_session_does_not_come_back_with_an_epoch_that_no_message_can_carry(ep
     assert client.request("session.open", session=1, producer_id=identity, epoch=7)["epoch"] == 8
 
 
+@pytest.mark.parametrize("since", [-1, True, "1", 1.5, None, [1]])
+def test_since_is_a_place_in_a_log(since: Any) -> None:
+    """Between managers it is u64: what does not fit must not get there."""
+    session = Driver().connect().session()
+    with pytest.raises(ProtocolError, match="'since'"):
+        session.request("producer.open", producer=7, destination="queue:orders", since=since)
+    reply = session.request("producer.open", producer=7, destination="queue:orders", since=(1 << 63) - 1)
+    assert reply["since"] < 1_000
+
+
 def test_who_may_not_consume_gets_no_paths_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
     def deny(principal: str | None, action: Action, name: str) -> None:
         if action is Action.CONSUME:

@@ -9,6 +9,7 @@ import pytest
 from tocsin.client_manager.stage_requests import STAGE_REQUESTS, destinations_of
 from tocsin.model.errors import IllegalState, InvalidDestination, ProtocolError, TocsinError
 from tocsin.model.limits import STAGE_SECONDS_DEFAULT, STAGE_SECONDS_MAX, STAGES_PER_COMMIT_MAX
+from tocsin.model.values import Char
 
 STAGE = bytes(range(16))
 NAMED = {"destination": "queue:q", "stage": STAGE}
@@ -55,6 +56,8 @@ def test_all_destinations_of_a_request_are_found_once() -> None:
         ("stage.commit", {**COMMIT, "stages": None}, ProtocolError),
         ("stage.claim", {"app": "a"}, ProtocolError),
         ("stage.claim", {**NAMED, "app": ""}, IllegalState),
+        ("stage.claim", {**NAMED, "app": Char("\ud800")}, IllegalState),
+        ("stage.commit", {**COMMIT, "app": "\0run of another"}, IllegalState),
         ("stage.commit", {**COMMIT, "stages": [5]}, ProtocolError),
         ("stage.commit", {**COMMIT, "stages": [{**NAMED, "messages": -1}]}, ProtocolError),
         ("stage.drop", {"stages": [NAMED] * (STAGES_PER_COMMIT_MAX + 1)}, IllegalState),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 from tests.message_manager.dialogue import drain, ends, server, session_of
 
 from tocsin.model.batch import DeliveryMode
 from tocsin.model.errors import IllegalState, InvalidDestination
 from tocsin.model.limits import SESSION_GRACE_SECONDS
+from tocsin.model.ranges import unpack_ranges
 from tocsin.testing.scripted_session import ScriptedConsumer
 
 
@@ -223,6 +226,27 @@ def test_a_claim_beyond_everything_is_harmless() -> None:
     consumer = session_of(driver).consumer("queue:orders", held=[0, 1 << 62])
     assert consumer.opened is not None
     assert consumer.opened["kept"] == []
+
+
+def test_many_gaps_and_many_claims_of_the_same_are_answered() -> None:
+    """Half of the messages are acknowledged, every other one, and the client claims all of them again and again."""
+    driver = server()
+    client = driver.connect()
+    session = client.session()
+    consumer = session.consumer("queue:orders", messages=24_000)
+    producer = session.producer("queue:orders")
+    for _ in range(2):
+        producer.send(*["x"] * 12_000)
+    messages = consumer.take()
+    assert len(messages) == 24_000
+    consumer.ack(*messages[::2])
+    driver.hang_up(client)
+    again = driver.connect(resume=client).session(1, session)
+    began = process_time()
+    resumed = again.consumer("queue:orders", former=consumer, held=[0, 24_000] * 2_000)
+    assert process_time() - began < 10, "the time does not grow with the product of both"
+    assert resumed.opened is not None and len(resumed.opened["kept"]) == 12_000
+    assert unpack_ranges(resumed.opened["finished"]) == [(start, start + 1) for start in range(0, 24_000, 2)]
 
 
 def test_a_number_in_use_can_not_be_opened_for_something_else() -> None:

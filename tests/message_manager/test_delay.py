@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.message_manager.dialogue import drain, ends, now_ms, server, session_of, state_of
 
 from tocsin.message_manager.delay import Delayed, DelayedBatch
+from tocsin.model.identity import NO_ID
 
 
 def batch(due: int, lsn: int) -> DelayedBatch:
@@ -31,6 +32,24 @@ def test_a_batch_can_be_taken_out_by_its_record() -> None:
     assert delayed.earliest_ms() == 20
     assert [each.lsn for each in delayed.clear()] == [2]
     assert not delayed.is_due(1000)
+
+
+def test_a_delay_without_an_end_is_a_time_that_can_be_kept() -> None:
+    """A block's times may be anything that 63 bits hold, and the server's own time is added."""
+    driver = server()
+    producer, consumer = ends(driver)
+    client = driver.connect()
+    client.request("stage.open", destination="queue:orders", stage=b"s" * 16, seconds=60)
+    staged = client.session().producer("queue:orders")
+    for each, stage in ((producer, NO_ID), (staged, b"s" * 16)):
+        each.send("never", due=(1 << 63) - 1, sent=1, stage=stage)
+        assert each.confirmed == 1
+    stages = [{"destination": "queue:orders", "stage": b"s" * 16, "messages": 1}]
+    assert client.request("stage.commit", app="a", epoch=0, stages=stages)["committed"]
+    driver.storage.begin_snapshot()
+    driver.advance(1_000_000)
+    assert consumer.take() == [] and driver.show("queue:orders")["delayed"] == 2
+    assert driver.crash().show("queue:orders")["delayed"] == 2
 
 
 def test_a_delayed_message_comes_when_it_is_due_and_not_before() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -14,8 +15,10 @@ from tocsin.journal.record import HEADER_BYTES, record_bytes
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import DataDamaged, JournalDamaged
 from tocsin.model.limits import MEND_RETRY_SECONDS, SCRUB_DELAY_SECONDS
+from tocsin.node.group_copies import GroupCopies
 from tocsin.node.mending import Damaged
 from tocsin.node.placing import locate
+from tocsin.replication.messages import CopyGiven, CopyWanted
 from tocsin.runtime.ports import Buffer
 from tocsin.testing.disk import SimulatedDisk
 
@@ -147,6 +150,28 @@ def test_a_record_that_only_looks_like_the_lost_one_is_not_served() -> None:
     replies = read_all(stage, ORDERS)
     assert bodies(replies) == BODIES[:40]
     assert isinstance(ended(replies)[0].error, DataDamaged)
+
+
+@pytest.mark.parametrize("place_in_block", [0, 12, 300])
+def test_a_copy_that_is_no_block_is_not_taken(monkeypatch: pytest.MonkeyPatch, place_in_block: int) -> None:
+    """The disk has no check for it any more, so whatever another member says is looked at."""
+    stage = filled(NEWS)
+    primary = stage.primary()
+    where = place(primary, NEWS, 41)
+    primary.disk.open(where.file).write(where.position, [bytes(HEADER_BYTES)])
+    given = GroupCopies.received
+
+    def received(copies: GroupCopies, sender: int, message: CopyWanted | CopyGiven) -> None:
+        if isinstance(message, CopyGiven):
+            data = bytearray(message.data)
+            data[int.from_bytes(data[4:8], "little") + place_in_block] ^= 255
+            message = replace(message, data=bytes(data))
+        given(copies, sender, message)
+
+    monkeypatch.setattr(GroupCopies, "received", received)
+    replies = read_all(stage, NEWS)
+    assert isinstance(ended(replies)[0].error, DataDamaged)
+    assert bodies(read_all(stage, NEWS, 44)) == BODIES[44:]
 
 
 @pytest.mark.parametrize("destination", [NEWS, ORDERS])

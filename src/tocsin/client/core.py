@@ -44,6 +44,7 @@ from tocsin.model.limits import (
     MESSAGE_BYTES_DEFAULT,
     SESSIONS_PER_CONNECTION_MAX,
 )
+from tocsin.model.ranges import unpack_ranges
 from tocsin.model.values import Bytes
 from tocsin.wire.frames import (
     Frame,
@@ -454,8 +455,7 @@ class Core:
         fields = frame.fields()
         consumer = self.consumers.get(fields.get("consumer", 0))
         if consumer is not None and fields.get("gone"):
-            gone, finished = fields["gone"], fields.get("finished", [])
-            consumer.on_gone(pairs_of(gone), pairs_of(finished))
+            consumer.on_gone(pairs_of(fields["gone"]), unpack_ranges(fields.get("finished", b"")))
         if consumer is None:
             return
         code = fields.get("code")

@@ -431,7 +431,7 @@ class ConsumerState:
         self.ready = False
         self.attention = True
 
-    def reopened(self, kept: Iterable[Range] | None, finished: Iterable[Range] | None = None) -> None:
+    def reopened(self, kept: Iterable[Range] | None, finished: Iterable[Range] = ()) -> None:
         """The server has opened the consumer on this connection. `kept` are the messages that are still ours; what is
         `finished` is acknowledged.
         """
@@ -442,7 +442,7 @@ class ConsumerState:
         self.opened.finish()
         if kept is not None and self.settles:
             ours = RangeSet(kept)
-            self._lose([part for each in self.settlements.held() for part in ours.missing(*each)], finished or ())
+            self._lose([part for each in self.settlements.held() for part in ours.missing(*each)], finished)
             self._keep_only(ours)
             self.settlements.repeat(ours)
         if elsewhere:

@@ -17,7 +17,7 @@ from tocsin.model.limits import (
     CONSUMERS_PER_SESSION_MAX,
     PRODUCERS_PER_SESSION_MAX,
 )
-from tocsin.model.ranges import Range
+from tocsin.model.ranges import Range, unpack_ranges
 from tocsin.model.reading import go_on_at, of_destination
 
 if TYPE_CHECKING:
@@ -164,8 +164,7 @@ class SessionState:
     def _on_consumer_opened(self, consumer: ConsumerState, reply: Fields, error: TocsinError | None) -> None:
         if error is None:
             consumer.identity = reply.get("identity", consumer.identity)
-            finished = reply.get("finished")
-            consumer.reopened(_pairs(reply.get("kept")), None if finished is None else _pairs(finished))
+            consumer.reopened(_pairs(reply.get("kept")), unpack_ranges(reply.get("finished", b"")))
             return
         self._forget_consumer(consumer)
         consumer.fail(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -22,7 +23,7 @@ from tocsin.client.headers import (
     milliseconds,
     read_mode,
 )
-from tocsin.client.pending import Pending, Steps
+from tocsin.client.pending import Pending, Steps, all_of
 from tocsin.model.batch import FLAG_NO_MESSAGE_ID, BodyKind, DeliveryMode
 from tocsin.model.bodies import check_text, encode_body
 from tocsin.model.destination import Destination
@@ -34,7 +35,7 @@ from tocsin.model.errors import (
     TimedOut,
     TocsinError,
 )
-from tocsin.model.limits import CLIENT_BATCH_BYTES, CLIENT_BATCH_MESSAGES
+from tocsin.model.limits import CLIENT_BATCH_BYTES, CLIENT_BATCH_MESSAGES, SESSION_CLOSE_SECONDS
 from tocsin.model.message import MODE_WORDS, PRIORITY_DEFAULT, Message
 
 FIRST_CHUNK = 32
@@ -416,17 +417,26 @@ class ProducerBase:
             with self._port.lock:
                 what = operations.unconfirmed(self._lanes.values())
             late = TimedOut(f"The producer was closed while {what}. {error}")
-        for lane in self._lanes.values():
-            with self._port.lock:
-                lane.users -= 1
-                is_last = not lane.users and lane.is_idle and lane.destination in self._state.lanes
-                closing = self._state.close_lane(lane) if is_last else None
-                self._port.flush()
-            if closing is not None:
-                yield closing
-        self._lanes.clear()
+        finally:
+            # Also when nobody waits any more: the lanes are free for others.
+            closing = self._leave_lanes()
+        # The server may answer no more: for the application it is closed either way.
+        with suppress(TocsinError):
+            yield all_of(closing, SESSION_CLOSE_SECONDS)
         if late is not None:
             raise late
+
+    def _leave_lanes(self) -> list[Pending]:
+        """Lanes that nobody else uses are closed at the server, too; returns what it has yet to answer."""
+        closing: list[Pending] = []
+        with self._port.lock:
+            for lane in self._lanes.values():
+                lane.users -= 1
+                if not lane.users and lane.is_idle and lane.destination in self._state.lanes:
+                    closing.append(self._state.close_lane(lane))
+            self._lanes.clear()
+            self._port.flush()
+        return closing
 
     def _is_blocked(self, destination: Destination | None) -> bool:
         with self._port.lock:

@@ -167,6 +167,9 @@ class Line:
                     pending = steps.send(result)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
+        finally:
+            # Who was interrupted has it end here, and not when somebody finds it unused.
+            steps.close()
 
     def wait(self, pending: Pending, until: float | None = None) -> bool:
         """Returns when the pending is done, or False at the given time."""

@@ -36,7 +36,7 @@ from tocsin.cluster.commands import (
 from tocsin.model.destination import DEAD_MESSAGES
 from tocsin.model.errors import IllegalState
 from tocsin.model.limits import GROUPS_MAX
-from tocsin.model.ranges import Range
+from tocsin.model.ranges import Range, pack_ranges, unpack_ranges
 from tocsin.wire.frames import Outcome
 
 _NO_OFFSETS = f"{DEAD_MESSAGES} is spread over all groups of the cluster and has no one row of offsets; browse it."
@@ -172,13 +172,15 @@ class DeadLetters:
             return
         fields: dict[str, Any] = {}
         if command.held is not None:
-            for name in ("kept", "finished"):
-                fields[name] = [
-                    list(each)
-                    for place, reply in sorted(replies.items())
-                    if isinstance(reply, Answer)
-                    for each in shifted([(first, end) for first, end in reply.fields.get(name, ())], place)
-                ]
+            answers = [(place, each.fields) for place, each in sorted(replies.items()) if isinstance(each, Answer)]
+            fields["kept"] = [
+                list(each)
+                for place, reply in answers
+                for each in shifted([(first, end) for first, end in reply.get("kept", ())], place)
+            ]
+            fields["finished"] = pack_ranges(
+                each for place, reply in answers for each in shifted(unpack_ranges(reply.get("finished", b"")), place)
+            )
         self._answer(Answer(command.request, fields))
         for key in consumer.parts.values():
             self._route(GrantCredit(key, command.messages, command.bytes))

@@ -30,6 +30,7 @@ from tocsin.client_manager.requests import (
     open_consumer,
 )  # fmt: skip
 from tocsin.client_manager.session import SessionState
+from tocsin.client_manager.stage_requests import whole
 from tocsin.cluster.commands import (
     Administer,
     CloseConnection,
@@ -66,7 +67,7 @@ from tocsin.model.limits import (
     SESSION_GRACE_SECONDS,
     SESSIONS_PER_CONNECTION_MAX,
 )  # fmt: skip
-from tocsin.model.ranges import Range
+from tocsin.model.ranges import Range, pack_ranges
 from tocsin.model.values import Bytes
 from tocsin.wire.frames import (
     Frame,
@@ -224,9 +225,9 @@ class ClientManager:
         """Messages that a consumer has been sent are not its own any more: acknowledged, or others get them."""
         session = self._registry.sessions.get(key[0])
         if session is not None:
-            named = {"gone": ranges, "finished": finished}
-            flat = {name: [offset for each in parts for offset in each] for name, parts in named.items() if parts}
-            fields = {"consumer": key[1]} | flat
+            fields: dict[str, Any] = {"consumer": key[1], "gone": [offset for each in ranges for offset in each]}
+            if finished:
+                fields["finished"] = pack_ranges(finished)
             self._desk.send_session(session, control(FrameType.NOTICE, session.number, fields), now)
 
     def moved(self, session_id: bytes, number_: int, destination: DestinationId) -> None:
@@ -378,13 +379,11 @@ class ClientManager:
         authorize(state.principal, action, destination.name)
         if len(session.producers) >= PRODUCERS_PER_SESSION_MAX:
             raise ResourceExhausted(f"A session has at most {PRODUCERS_PER_SESSION_MAX} producers.")
-        own = self._desk.expect(
-            Awaited(
-                state.identity, fields["id"], frame.session, number(fields, "producer"), destination, "producer.open"
-            )
-        )
-        command = OpenProducer(own, session.id, fields["producer"], destination, state.identity, session.epoch)
-        command.since = field(fields, "since", int, 0)
+        number_, since = number(fields, "producer"), whole(fields, "since", 0)
+        awaited = Awaited(state.identity, fields["id"], frame.session, number_, destination, "producer.open")
+        own = self._desk.expect(awaited)
+        command = OpenProducer(own, session.id, number_, destination, state.identity, session.epoch)
+        command.since = since
         self._desk.commands.append(command)
 
     def _close_producer(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:

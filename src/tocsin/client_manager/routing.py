@@ -44,7 +44,7 @@ from tocsin.cluster.slots import SlotTable
 from tocsin.model.destination import DEAD_MESSAGES
 from tocsin.model.errors import IllegalState, InvalidDestination, StaleName, TocsinError
 from tocsin.model.identity import DestinationId
-from tocsin.model.ranges import Range
+from tocsin.model.ranges import Range, unpack_ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,13 +359,9 @@ class Router:
                 error = InvalidDestination(f"{consumer.opened.destination} has been deleted.")
             self._told(ConsumerEnded(key, error))
             return
-        gone = consumer.reopened(_ranges(reply.fields.get("kept", ())))
+        gone = consumer.reopened([(first, end) for first, end in reply.fields.get("kept", ())])
         if gone:
-            self._gone(key, gone, _ranges(reply.fields.get("finished", ())))
-
-
-def _ranges(pairs: Sequence[Sequence[int]]) -> list[Range]:
-    return [(first, end) for first, end in pairs]
+            self._gone(key, gone, unpack_ranges(reply.fields.get("finished", b"")))
 
 
 def _claim_of(fields: dict[str, Any]) -> tuple[str, bytes]:

@@ -28,7 +28,7 @@ def destinations_of(fields: Fields) -> list[str]:
 
 
 def _open(fields: Fields) -> Fields:
-    seconds = _whole(fields, "seconds", int(STAGE_SECONDS_DEFAULT))
+    seconds = whole(fields, "seconds", int(STAGE_SECONDS_DEFAULT))
     if not 0 < seconds <= STAGE_SECONDS_MAX:
         most = round(STAGE_SECONDS_MAX)
         raise IllegalState(f"A stage may be silent for 1 to {most} seconds; {seconds} is not among them.")
@@ -36,9 +36,9 @@ def _open(fields: Fields) -> Fields:
 
 
 def _commit(fields: Fields) -> Fields:
-    stages = [{**_named(entry), "messages": _whole(entry, "messages", 0)} for entry in _entries(fields)]
-    known = {"app": _app(fields), "epoch": _whole(fields, "epoch", None), "stages": stages}
-    return known if fields.get("run") is None else {**known, "run": _whole(fields, "run", None)}
+    stages = [{**_named(entry), "messages": whole(entry, "messages", 0)} for entry in _entries(fields)]
+    known = {"app": _app(fields), "epoch": whole(fields, "epoch", None), "stages": stages}
+    return known if fields.get("run") is None else {**known, "run": whole(fields, "run", None)}
 
 
 def _claim(fields: Fields) -> Fields:
@@ -100,12 +100,20 @@ def _identity(fields: Fields) -> bytes:
 
 def _app(fields: Fields) -> str:
     app = _text(fields, "app")
-    if not 0 < len(app.encode("utf-8", "surrogatepass")) <= APP_NAME_BYTES_MAX:
-        raise IllegalState(f"The name of an application that commits stages has 1 to {APP_NAME_BYTES_MAX} bytes.")
+    try:
+        size = len(app.encode())
+    except UnicodeEncodeError:
+        raise IllegalState(f"The name {app!r} of an application can't be written as UTF-8.") from None
+    if not 0 < size <= APP_NAME_BYTES_MAX or "\0" in app:
+        # Message managers keep more about an application under names that begin with a NUL.
+        raise IllegalState(
+            f"The name of an application that commits stages has 1 to {APP_NAME_BYTES_MAX} bytes, and no NUL."
+        )
     return app
 
 
-def _whole(fields: Fields, name: str, default: int | None) -> int:
+def whole(fields: Fields, name: str, default: int | None) -> int:
+    """A number that is there and not negative; ProtocolError says which field is wrong."""
     value = fields.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _NUMBER_MAX:
         raise ProtocolError(f"The field {name!r} of a request must be a number from 0 to {_NUMBER_MAX}.")

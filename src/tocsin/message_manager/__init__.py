@@ -24,6 +24,7 @@ dispatch        which consumer with credit gets what
 filtering       selectors, groups and expiry: the reasons to look inside a batch
 grouping        message groups: one consumer for each
 readers         browsing, replay and reading of ranges
+forfeits        what consumers held that vanished
 damage          messages whose block can't be read
 settlement      acknowledge, nack, release, renew
 refusing        what a client is told when its command can't be done

@@ -19,6 +19,7 @@ from tocsin.message_manager.subscribing import start_offset, unsubscribe, view_f
 from tocsin.message_manager.view import View
 from tocsin.model.destination import Kind
 from tocsin.model.errors import InvalidDestination
+from tocsin.model.limits import HELD_RANGES_MAX
 from tocsin.model.ranges import Range, RangeSet
 from tocsin.model.reading import range_of
 
@@ -105,7 +106,7 @@ def resume(attachment: Attachment, origin: str, opened: OpenConsumer, lease: flo
     return list(kept)
 
 
-def claim_held(attachment: Attachment, held: list[Range], lease: float, ledger: Ledger) -> list[Range]:
+def claim_held(attachment: Attachment, held: RangeSet, lease: float, ledger: Ledger) -> list[Range]:
     """After a restart nobody has locks: a client that still holds messages gets them back, unless others were faster.
 
     Only for messages that were there when the server came up: a non-persistent message may be delivered and lost, and
@@ -127,8 +128,10 @@ def claim_held(attachment: Attachment, held: list[Range], lease: float, ledger: 
     return list(kept)
 
 
-def finished_of(attachment: Attachment, held: list[Range], forfeited: list[Range]) -> list[Range]:
-    """What of the ranges is acknowledged, as far as anybody knows by the one who held them."""
+def finished_of(attachment: Attachment, held: RangeSet, forfeited: list[Range]) -> list[Range]:
+    """What of the ranges is acknowledged, as far as anybody knows by the one who held them; so much as an answer
+    takes.
+    """
     state, view = attachment.state, attachment.view
     if view is None:
         return []
@@ -139,7 +142,7 @@ def finished_of(attachment: Attachment, held: list[Range], forfeited: list[Range
             found.add(low, high)
     for start, end in forfeited:
         found.remove(start, end)
-    return list(found)
+    return list(found)[:HELD_RANGES_MAX]
 
 
 def detach(directory: Directory, attachment: Attachment, counted: bool, ledger: Ledger) -> int:

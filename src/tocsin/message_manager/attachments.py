@@ -19,13 +19,13 @@ from tocsin.message_manager.attaching import Attachment, attach, claim_held, det
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.dispatch import Step
+from tocsin.message_manager.forfeits import Forfeits
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.readers import serve_readers
 from tocsin.message_manager.sessions import is_of, same_manager
 from tocsin.message_manager.settlement import settle
 from tocsin.model.errors import IllegalState, TocsinError
-from tocsin.model.limits import FORFEITS_MAX, HELD_RANGES_MAX
-from tocsin.model.ranges import Range
+from tocsin.model.ranges import Range, RangeSet, pack_ranges
 
 
 class Attachments:
@@ -36,8 +36,7 @@ class Attachments:
         self._ledger = ledger
         self._lease = lease
         self.by_key: dict[ConsumerKey, Attachment] = {}
-        # What consumers held that vanished: when one comes back, it learns that others may have had these since.
-        self._forfeits: dict[ConsumerKey, list[Range]] = {}
+        self._forfeits = Forfeits()
         # Consumers whose opening waits in an inbox: what comes behind it goes to the same place.
         self.opening: dict[ConsumerKey, DestinationState] = {}
 
@@ -66,8 +65,9 @@ class Attachments:
         self.opening.pop(command.key, None)
         fields = _whose(state, command)
         if command.held is not None:
-            kept = claim_held(attachment, command.held, self._lease, self._ledger)
-            fields |= _held_fields(attachment, command, kept, self._forfeits.pop(command.key, []))
+            # What is named twice is looked for once.
+            kept = claim_held(attachment, RangeSet(command.held), self._lease, self._ledger)
+            fields |= _held_fields(attachment, command, kept, self._forfeits.take(command.key))
         # The answer comes before the first delivery: the client takes what comes behind it for new. It comes before
         # the first confirmation of a settlement, too: who lost a message must not hear "settled" before it knows.
         lsn = attachment.consumer.opened_lsn = attachment.consumer.settled_lsn = self._ledger.last_lsn()
@@ -134,17 +134,10 @@ class Attachments:
             if key[0] == session and each.state is state and origin in (None, each.consumer.origin)
         ]:
             attachment = self.by_key.pop(key)
-            if counted:
-                self._note_forfeits(key, attachment)
+            if counted and attachment.view is not None:
+                locks = attachment.view.locks
+                self._forfeits.note(key, ((lock.start, lock.end) for lock in locks if lock.owner == key))
             detach(self._directory, attachment, counted, self._ledger)
-
-    def _note_forfeits(self, key: ConsumerKey, attachment: Attachment) -> None:
-        view = attachment.view
-        held = [(lock.start, lock.end) for lock in view.locks if lock.owner == key] if view is not None else []
-        if held:
-            if len(self._forfeits) >= FORFEITS_MAX:
-                del self._forfeits[next(iter(self._forfeits))]
-            self._forfeits[key] = held[:HELD_RANGES_MAX]
 
     def end_all(self, state: DestinationState, error: TocsinError) -> None:
         """The destination is gone: its consumers are told."""
@@ -168,9 +161,9 @@ def _held_fields(
     attachment: Attachment, opened: OpenConsumer, kept: list[Range], forfeited: list[Range]
 ) -> dict[str, object]:
     fields: dict[str, object] = {"kept": [list(each) for each in kept]}
-    finished = finished_of(attachment, opened.held or [], forfeited)
+    finished = finished_of(attachment, RangeSet(opened.held or ()), forfeited)
     if finished:
-        fields["finished"] = [list(each) for each in finished]
+        fields["finished"] = pack_ranges(finished)
     return fields
 
 

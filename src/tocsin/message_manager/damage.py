@@ -6,8 +6,6 @@ whoever would get them is told in words, and everybody goes on behind them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from tocsin.cluster.commands import Unreadable
 from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.destination import DestinationState
@@ -55,8 +53,10 @@ def take_block(
 
 def _mended(state: DestinationState, lsn: int) -> None:
     """The block can be read after all: what was passed by is delivered now."""
-    first, end = next((span for span in damaged_ranges(state, {lsn})), (0, 0))
-    state.damaged.pop(lsn, None)
+    del state.damaged[lsn]
+    if lsn not in state.log.lsns:
+        return  # The row has been removed meanwhile.
+    first, end = state.log.span(state.log.base + state.log.lsns.index(lsn))
     for view in state.views.values():
         waiting, view.unreadable = view.unreadable, []
         for returned in waiting:
@@ -66,13 +66,15 @@ def _mended(state: DestinationState, lsn: int) -> None:
                 view.unreadable.append(returned)
 
 
-def damaged_ranges(state: DestinationState, lsns: Collection[int] | None = None) -> list[Range]:
-    """The offsets of all rows that can't be read, or of those with some LSNs."""
-    log = state.log
-    for lsn in [lsn for lsn in state.damaged if lsn not in log.lsns]:
-        del state.damaged[lsn]  # The row has been removed meanwhile.
-    chosen = state.damaged if lsns is None else lsns
-    return sorted(log.span(log.base + log.lsns.index(lsn)) for lsn in chosen if lsn in log.lsns)
+def damaged_ranges(state: DestinationState) -> list[Range]:
+    """The offsets of all rows that can't be read; the rows are looked through once, however many these are."""
+    log, damaged = state.log, state.damaged
+    if not damaged:
+        return []
+    found = {lsn: log.span(log.base + index) for index, lsn in enumerate(log.lsns) if lsn in damaged}
+    for lsn in damaged.keys() - found.keys():
+        del damaged[lsn]  # The row has been removed meanwhile.
+    return sorted(found.values())
 
 
 def pass_by(state: DestinationState, view: View, consumer: Consumer, row: int, ledger: Ledger) -> None:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 from tocsin.model.batch import Block
 
+_DUE_MAX = (1 << 63) - 1
+"""Times are i64, here as in a block."""
+
 
 def due_ms(block: Block, append_time: int) -> int:
     """When a batch that was stored at a time is due: its delay is counted from there, so that the clocks of client and
@@ -15,7 +18,7 @@ def due_ms(block: Block, append_time: int) -> int:
     """
     due: int = block.delivery_time
     sent: int = block.base_timestamp
-    return append_time + max(0, due - sent) if due and sent else due
+    return min(append_time + max(0, due - sent), _DUE_MAX) if due and sent else due
 
 
 @dataclass(slots=True, order=True)

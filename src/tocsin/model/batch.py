@@ -272,6 +272,12 @@ class Block:
         self._directory: list[Entry] | None = None
         self._directory_end = 0
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the checksum matches."""
+        view = memoryview(self.data)
+        return crc32(view[8:]) == int.from_bytes(view[4:8], "little")
+
     def header(self) -> BatchHeader:
         return BatchHeader(
             self.destination, self.destination_kind, self.count, self.flags, self.body_kind, self.delivery_mode,
@@ -369,7 +375,7 @@ def check_block(data: Bytes) -> Block:
     """
     view = memoryview(data)
     block = Block(view)
-    if crc32(view[8:]) != int.from_bytes(view[4:8], "little"):
+    if not block.is_whole:
         raise MessageFormatError("A batch's checksum does not match its content.")
     _check_header(block)
     directory = block.directory()

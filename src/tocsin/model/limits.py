@@ -140,7 +140,8 @@ DELIVERED_BYTES_PER_RUN = 8 * MIB
 """Then whoever takes the deliveries away has its turn, and says for whom it was too much."""
 DELIVERY_RESERVE_MESSAGES = 65_536
 FORFEITS_MAX = 10_000
-"""So many vanished consumers a message manager remembers with what they held, to tell those who come back."""
+FORFEIT_RANGES_MAX = 4 * PREFETCH_MAX
+"""So many vanished consumers, and ranges that they held, a message manager remembers to tell those who come back."""
 SESSION_CLOSE_SECONDS = 10.0
 """How long closing a session or a producer waits for one answer of the server, when the application says nothing."""
 LAST_WORDS_SECONDS = 1.0

@@ -5,11 +5,15 @@ A consumer that acknowledges in order keeps this at one range however many messa
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
+from tocsin.model.errors import ProtocolError
+
 Range = tuple[int, int]
 """(start, end): start is in, end is not."""
+_RANGE = struct.Struct("<QQ")
 
 
 class RangeSet:
@@ -121,6 +125,17 @@ class RangeSet:
 
     def __repr__(self) -> str:
         return f"RangeSet({list(self)})"
+
+
+def pack_ranges(ranges: Iterable[Range]) -> bytes:
+    """Ranges as one value, however many there are: u64 start and u64 end of each."""
+    return b"".join(_RANGE.pack(start, end) for start, end in ranges)
+
+
+def unpack_ranges(data: bytes) -> list[Range]:
+    if len(data) % _RANGE.size:
+        raise ProtocolError(f"Ranges have {_RANGE.size} bytes each, so {len(data)} bytes can't be ranges.")
+    return [(start, end) for start, end in _RANGE.iter_unpack(data)]
 
 
 def subtract(ranges: Iterable[Range], taken: Iterable[Range]) -> list[Range]:

@@ -17,10 +17,11 @@ from tocsin.journal.reader import StaleLocation
 from tocsin.journal.segment import STREAM_FOLDER, FileHeader, Identity
 from tocsin.journal.stream_entry import StreamEntry, encode_prefix
 from tocsin.message_manager.records import DELAYED, STAGED
-from tocsin.model.errors import JournalDamaged
+from tocsin.model.batch import Block
+from tocsin.model.errors import JournalDamaged, MessageFormatError, NewerFormat
 from tocsin.model.identity import Lsn, Offset
 from tocsin.model.limits import MEND_RETRY_SECONDS
-from tocsin.model.stored_block import STORED
+from tocsin.model.stored_block import STORED, stored_block
 from tocsin.node.placing import Owner, locate
 from tocsin.node.workers import Workers
 from tocsin.runtime.ports import Buffer, Files
@@ -137,11 +138,17 @@ class Mending:
         state = self._owner.manager.directory.by_id.get(damaged.destination)
         if state is None or len(copy) < STORED.size or not state.needs(damaged.first):
             return False
-        log, row = state.log, state.log.row_at(damaged.first) - state.log.base
-        destination, begin, first, time = STORED.unpack_from(copy)
+        rows, row = state.log, state.log.row_at(damaged.first)
+        at, (begin, end) = row - rows.base, rows.span(row)
+        destination, _, first, time = STORED.unpack_from(copy)
+        try:
+            block = Block(stored_block(copy))
+        except (MessageFormatError, NewerFormat):
+            return False
         # What was delayed or staged got its offsets and its time later.
-        placed = first in (DELAYED, STAGED) or (first, time) == (log.firsts[row], log.append_times[row])
-        return bool(placed and (destination, len(copy) - begin) == (damaged.destination, log.sizes[row]))
+        placed = first in (DELAYED, STAGED) or (first, time) == (rows.firsts[at], rows.append_times[at])
+        said = destination, block.length, block.count
+        return placed and block.is_whole and said == (damaged.destination, rows.sizes[at], end - begin)
 
     def _over(self, damaged: Damaged, problem: str, payload: Buffer | None) -> None:
         self._under_way.discard(damaged)

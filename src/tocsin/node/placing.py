@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from tocsin.journal.jobs import Location
@@ -36,10 +37,18 @@ def locate(owner: Owner, destination: int, lsn: int, first: int) -> Location | N
 
 def row_of_record(owner: Owner, lsn: int) -> tuple[int, int]:
     """(destination, first offset) of the block in a record; zeros when no row is of it."""
+    return rows_of_records(owner, (lsn,)).get(lsn, (0, 0))
+
+
+def rows_of_records(owner: Owner, lsns: Collection[int]) -> dict[int, tuple[int, int]]:
+    """The same of many, those that rows are of: all rows are looked through once."""
+    wanted = set(lsns)
+    found: dict[int, tuple[int, int]] = {}
     for state in owner.manager.directory:
-        if lsn in state.log.lsns:
-            return state.id, state.log.firsts[state.log.lsns.index(lsn)]
-    return 0, 0
+        if wanted and not wanted.isdisjoint(state.log.lsns):
+            firsts = state.log.firsts
+            found |= {lsn: (state.id, firsts[at]) for at, lsn in enumerate(state.log.lsns) if lsn in wanted}
+    return found
 
 
 def record_of_row(owner: Owner, destination: int, first: int) -> int:

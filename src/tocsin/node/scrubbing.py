@@ -6,7 +6,7 @@ and only when the disk has nothing else to do. What cannot be read is given to `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tocsin.journal.jobs import Location
@@ -21,7 +21,7 @@ from tocsin.model.limits import (
     SCRUB_STEP_RECORDS,
 )
 from tocsin.node.mending import Damaged, Mending
-from tocsin.node.placing import Owner, record_of_row, row_of_record
+from tocsin.node.placing import Owner, record_of_row, rows_of_records
 from tocsin.node.workers import Workers
 from tocsin.runtime.ports import Buffer, Files
 
@@ -96,9 +96,14 @@ class Scrub:
 
     def _read_them(self, records: list[_Record], found: list[Buffer | JournalDamaged]) -> None:
         self._reading = False
-        for record, payload in zip(records, found, strict=False):
-            if isinstance(payload, JournalDamaged) and self._is_there(record):
-                self._mending.mend(self._damaged(record), str(payload))
+        damaged = [
+            (record, str(payload))
+            for record, payload in zip(records, found, strict=False)
+            if isinstance(payload, JournalDamaged) and self._is_there(record)
+        ]
+        rows = rows_of_records(self._owner, [record.number for record, _ in damaged if not record.stream])
+        for record, problem in damaged:
+            self._mending.mend(self._damaged(record, rows), problem)
 
     def _is_there(self, record: _Record) -> bool:
         """Where it was looked for it may have been cut off or removed meanwhile."""
@@ -107,7 +112,7 @@ class Scrub:
         found = self._owner.streams.find_offset(record.stream, Offset(record.number))
         return found is not None and found[0] == record.where
 
-    def _damaged(self, record: _Record) -> Damaged:
+    def _damaged(self, record: _Record, rows: Mapping[int, tuple[int, int]]) -> Damaged:
         if record.stream:
             return Damaged(record_of_row(self._owner, record.stream, record.number), record.stream, record.number)
-        return Damaged(record.number, *row_of_record(self._owner, record.number))
+        return Damaged(record.number, *rows.get(record.number, (0, 0)))

@@ -6,7 +6,6 @@ were asked in vain there is no copy. Whether a copy is good is for the host to s
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -47,7 +46,8 @@ class Repairing:
         """`seconds`: how long to wait for one member."""
         self._others, self._seconds = others, seconds
         self._asked: dict[CopyWanted, _Asked] = {}
-        self._waiting: deque[CopyWanted] = deque()
+        # In the order in which they came.
+        self._waiting: dict[CopyWanted, None] = {}
         self._out: list[Effect] = []
 
     def take_out(self) -> list[Effect]:
@@ -55,13 +55,14 @@ class Repairing:
         return out
 
     def want(self, wanted: CopyWanted, now: float) -> None:
-        if wanted not in self._asked and wanted not in self._waiting:
-            self._waiting.append(wanted)
+        if wanted not in self._asked:
+            self._waiting[wanted] = None
             self._next(now)
 
     def _next(self, now: float) -> None:
         while self._waiting and len(self._asked) < REPAIRS_MAX:
-            wanted = self._waiting.popleft()
+            wanted = next(iter(self._waiting))
+            del self._waiting[wanted]
             self._asked[wanted] = _Asked(list(self._others), now)
             self._ask(wanted, now)
 

@@ -41,7 +41,7 @@ class Being:
 
 
 _CHECKUP_EVERY = 1_000
-_Event: TypeAlias = tuple[float, int, "Being | None", int, Callable[..., None], tuple[object, ...]]
+_Event: TypeAlias = tuple[float, int, "Being | None", int, Callable[..., object], tuple[object, ...]]
 
 
 class Timeline:
@@ -57,11 +57,11 @@ class Timeline:
         self._queue: list[_Event] = []
         self._number = 0
 
-    def after(self, delay: float, being: Being | None, step: Callable[..., None], *arguments: object) -> None:
+    def after(self, delay: float, being: Being | None, step: Callable[..., object], *arguments: object) -> None:
         """Do something later, if the being is still in the same life then."""
         self.at(self.time + delay, being, step, *arguments)
 
-    def at(self, time: float, being: Being | None, step: Callable[..., None], *arguments: object) -> None:
+    def at(self, time: float, being: Being | None, step: Callable[..., object], *arguments: object) -> None:
         self._number += 1
         life = being.life if being is not None else 0
         heapq.heappush(self._queue, (max(time, self.time), self._number, being, life, step, arguments))
