@@ -25,8 +25,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
     monkeypatch.setattr("tocsin.client.core_publishing.SESSION_CLOSE_SECONDS", LIMIT)
     monkeypatch.setattr("tocsin.client.operations.SESSION_CLOSE_SECONDS", LIMIT)
     monkeypatch.setattr("tocsin.client.producing.SESSION_CLOSE_SECONDS", LIMIT)
-    monkeypatch.setattr("tocsin.client.sync.SESSION_CLOSE_SECONDS", LIMIT)
-    monkeypatch.setattr("tocsin.client.aio.SESSION_CLOSE_SECONDS", LIMIT)
+    monkeypatch.setattr("tocsin.client.patience.SESSION_CLOSE_SECONDS", LIMIT)
+    monkeypatch.setattr("tocsin.client.patience.LAST_WORDS_SECONDS", LIMIT)
     with FakeServer() as running:
         running.confirming = False
         yield running
@@ -96,6 +96,17 @@ def test_a_producer_closes_though_nobody_answers_its_goodbye(server: FakeServer)
         producer.close()
         assert time.monotonic() - began < 15, "in seconds, and not when the connection is given up"
         assert not session._state.lanes
+
+
+def test_a_connection_with_many_sessions_closes_about_as_soon_as_one(server: FakeServer) -> None:
+    """The server lives, and those whose answer the sessions need do not."""
+    server.unanswered = {"session.close"}
+    connection = connect(server.url)
+    sessions = [connection.session() for _ in range(100)]
+    began = time.monotonic()
+    connection.close()
+    assert time.monotonic() - began < 50 * LIMIT
+    assert all(session._state.closed for session in sessions)
 
 
 def test_closing_a_producer_that_is_cancelled_leaves_its_lanes_all_the_same(server: FakeServer) -> None:

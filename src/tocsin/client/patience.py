@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from tocsin.client.core import Core, Phase
 from tocsin.client.pending import Bounded, OpenEnded, Pending
 from tocsin.model.errors import TimedOut
+from tocsin.model.limits import LAST_WORDS_SECONDS, SESSION_CLOSE_SECONDS
 
 _CUT_OFF = (Phase.DOWN, Phase.CONNECTING, Phase.LOGIN)
 
@@ -51,3 +52,22 @@ def asking(where: object) -> Iterator[None]:
         yield
     except TimedOut as error:
         raise TimedOut(f"{where} does not answer. {error}") from error
+
+
+class ClosingTime:
+    """How long each session of a connection may take to close. Once one was left without an answer nobody expects any
+    more, and all others have one moment together.
+    """
+
+    __slots__ = ("_began", "_until")
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._until: float | None = None
+
+    def next_limit(self, now: float) -> float:
+        """For the next session; the one before is closed."""
+        if self._until is None and self._began is not None and now - self._began >= SESSION_CLOSE_SECONDS:
+            self._until = now + LAST_WORDS_SECONDS
+        self._began = now
+        return SESSION_CLOSE_SECONDS if self._until is None else max(0.0, self._until - now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl as ssl_module
+import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from types import TracebackType
@@ -13,6 +14,7 @@ from tocsin.client.admin import DestinationInfo, Metadata, destination_options, 
 from tocsin.client.draining import DrainTake
 from tocsin.client.headers import as_destination
 from tocsin.client.opening import make_settings, tls_context
+from tocsin.client.patience import ClosingTime
 from tocsin.client.settings import Settings, check_client_id
 from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps, take_over_steps
 from tocsin.client.sync_line import Line
@@ -20,7 +22,6 @@ from tocsin.client.sync_session import Session
 from tocsin.model.bodies import Serializers
 from tocsin.model.destination import Destination, check_name, kind_of
 from tocsin.model.errors import IllegalState, TimedOut, TocsinError
-from tocsin.model.limits import LAST_WORDS_SECONDS, SESSION_CLOSE_SECONDS
 
 
 def connect(
@@ -348,10 +349,11 @@ class Connection:
             return
         self._closed = True
         late: TimedOut | None = None
+        closing = ClosingTime()
         try:
             for session in list(self._sessions):
                 try:
-                    session._close(acknowledge, SESSION_CLOSE_SECONDS if late is None else LAST_WORDS_SECONDS)
+                    session._close(acknowledge, closing.next_limit(time.monotonic()))
                 except TimedOut as error:
                     late = late or error
         finally:
