@@ -88,7 +88,7 @@ def test_an_older_copy_of_a_member_joins_as_a_new_one(cluster: ClusterProcesses,
         cluster.directory.start(name)
     seen = cluster.wait_for(lambda seen: seen["groups"][0]["notes"], "the copy is noticed")
     assert seen["groups"][0]["primary"] is None and not seen["well"]
-    # Its vote counts for nothing; of its files one voter alone proves nothing, which may have missed a forced promotion.
+    # Its vote counts for nothing; of its files one voter alone proves nothing: it may have missed a forced promotion.
     assert "mm-1a: The vote is an older copy" in seen["groups"][0]["notes"][0]
     for name in cluster.directory.names:
         cluster.directory.start(name)
