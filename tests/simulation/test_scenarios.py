@@ -204,6 +204,7 @@ def test_a_disk_from_yesterday_does_not_lead() -> None:
     stage.run(4.0)
     assert stage.in_sync() == [primary]
     member.stop()
+    stage.checkers.lose(member)
     member.log.cut(member.log.last_lsn - 20)
     member.log.flushed(member.log.pending())
     member.start()
