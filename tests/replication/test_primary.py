@@ -279,6 +279,20 @@ def test_a_newcomer_whose_join_was_not_found_is_waited_for_until_it_is_chosen() 
     assert uncommitted(leader) == 0
 
 
+def test_what_a_member_had_before_it_started_anew_does_not_count() -> None:
+    """A copy of its files that is not older than what is committed, but older than what it acknowledged last."""
+    leader = Leader()
+    leader.flush()
+    leader.acked(SECOND, 1)
+    leader.machine.propose([Record(1, b"x")])
+    leader.machine.acked(2, Acked(EPOCH, SECOND.store, 2, Life(6, (5,), 1)), 0.1)
+    leader.machine.acked(2, Acked(EPOCH, SECOND.store, 1, Life(7, (6,), 1)), 0.2)
+    leader.seat.taken()
+    assert leader.flush() == []
+    leader.machine.acked(2, Acked(EPOCH, SECOND.store, 2, Life(7, (6,), 1)), 0.3)
+    assert leader.seat.taken() == [Committed(2, 2)]
+
+
 def test_somebody_else_is_named_in_the_register() -> None:
     leader = Leader()
     leader.flush()

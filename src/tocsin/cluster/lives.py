@@ -91,15 +91,16 @@ class Lives:
         seen = self._seen.get(replica)
         return seen if seen is not None and is_older_copy(life, seen) else None
 
-    def note(self, replica: Replica, start: int, position: int = 0) -> None:
+    def note(self, replica: Replica, start: int, position: int = 0) -> bool:
         """It was seen in this start, with its files at least so far; of a log only what is committed counts, the rest
-        may be cut. Only of one that is no older copy.
+        may be cut. Only of one that is no older copy. True when it has started anew since it was seen last.
         """
         seen = self._seen.get(replica)
         if seen is None or start > seen.start:
             self._seen[replica] = Seen(replica, start, position if seen is None else max(position, seen.position))
         elif start == seen.start and position > seen.position:
             self._seen[replica] = seen._replace(position=position)
+        return seen is not None and start > seen.start
 
     def reached(self, replica: Replica, position: int) -> None:
         """Its files have come so far, in the start that is known."""

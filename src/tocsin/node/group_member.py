@@ -20,7 +20,6 @@ from tocsin.journal.jobs import WriteJob, Written
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.model.errors import ProtocolError
 from tocsin.model.limits import HAND_OVER_SECONDS, SNAPSHOT_EVERY_BYTES
-from tocsin.node.following import Following
 from tocsin.node.group_disk import Entries, GroupDisk, Installed
 from tocsin.node.group_journal import GroupJournal, References
 from tocsin.node.group_log import HostedLog
@@ -147,8 +146,9 @@ class GroupMember:
         return self._state.serving
 
     @property
-    def _following(self) -> Following | None:
-        return self._state.following
+    def has_state(self) -> bool:
+        """Not between two roles, when nothing that it knows counts."""
+        return self._state.is_there
 
     @property
     def manager(self) -> MessageManager:

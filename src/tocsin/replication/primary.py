@@ -106,7 +106,10 @@ class Primary:
             self._context.send((sender,), Outdated(older))
         elif message.epoch == self.epoch and message.lsn <= self._context.log.last_lsn:
             self._now = now
-            members.note(replica, message.life.start)
+            if members.note(replica, message.life.start):
+                # What it has now, it says now: its files may be a copy that is older than its last word, though not
+                # older than what is committed.
+                self._followers.forget(replica)
             self._followers.acked(replica, message.lsn, now)
             self._advance()
             if self._admission.awaited:

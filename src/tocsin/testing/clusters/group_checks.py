@@ -188,7 +188,7 @@ class GroupChecks:
         for node, member in self.alive.items():
             self._check_log(node, self._seen[node], "I2", "a log lacks or changes")
             # Between two roles a member has no state that counts.
-            if member.serving is not None or member._following is not None:
+            if member.has_state:
                 self._check_state(node, member)
                 self._check_files(node, member)
             used = disks[node]._used(disks[node]._root)
