@@ -31,6 +31,7 @@ from tocsin.testing.clusters.timeline import Being, Timeline
 from tocsin.testing.clusters.vote_disk import VoteDisk
 from tocsin.testing.clusters.workers import DiskSpeed, SimulatedWorkers
 from tocsin.testing.disk import Fault, SeededRandom, SimulatedCrash
+from tocsin.testing.simulation.register_checks import Violation
 
 SECRET = b"the secret of all simulated ones"
 SEGMENT_BYTES = 16 * KIB
@@ -54,6 +55,7 @@ class Plan:
     manager_settings: ManagerSettings
     client_managers: tuple[int, ...]
     checks: dict[int, GroupChecks] = field(default_factory=dict)
+    segment_bytes: int = SEGMENT_BYTES
 
     @property
     def serves_clients(self) -> bool:
@@ -108,6 +110,8 @@ class ClusterHost(Being):
 
     def _failed(self, error: TocsinError) -> None:
         """The process ends. What the system remembers of a failed disk stays, unless the machine is switched off."""
+        if isinstance(error, JournalDamaged):
+            raise Violation("I0", f"node {self.number} ends for what it cannot read: {error}")
         self.stop(power=False)
         self._after_failure(error)
 
@@ -163,7 +167,7 @@ class ClusterHost(Being):
         chance = Random(self._random.bytes(8)).random
         member = GroupMember(
             group, self.plan.groups[group], self.number, self.boot, self.disks[group], _NodeClock(self), self._random,
-            chance, self.plan.manager_settings, SEGMENT_BYTES, SNAPSHOT_BYTES, self.plan.client_managers,
+            chance, self.plan.manager_settings, self.plan.segment_bytes, SNAPSHOT_BYTES, self.plan.client_managers,
         )  # fmt: skip
         member.attach(self._new_workers(member.write), self._soon)
         self.plan.checks[group].opened(self.number, member)

@@ -49,9 +49,11 @@ class Crew:
         self._owners: dict[Source, SimulatedClient] = {}
         """Subscriptions that belong to one client id have one consumer at a time."""
 
-    def assemble(self, strict: int = 0, staging: bool = False, draining: bool = False) -> None:
+    def assemble(
+        self, strict: int = 0, staging: bool = False, draining: bool = False, retaining: bool = False
+    ) -> None:
         """`strict`: how many queues give a message up after its second delivery. `staging`: epochs are committed.
-        `draining`: queues are drained, too.
+        `draining`: queues are drained, too. `retaining`: one topic is retained, in any case.
         """
         random = self._timeline.random
         if draining:
@@ -71,7 +73,7 @@ class Crew:
             client = self._new()
             self._start(client, self.workload.administer(client, self.queues[:strict], ["queue:x0", "queue:x1"]))
 
-        if random.random() < _RETAINED_SHARE:
+        if random.random() < _RETAINED_SHARE or retaining:
             self.historian = Historian(self.workload, self.destinations)
             self._remember(self.historian)
         if random.random() < _HOSTILE_SHARE:

@@ -1,7 +1,9 @@
-"""A program that makes a retained topic, and reads it again and again, by ranges of offsets, as Spark does.
+"""A program that makes a retained topic, reads it again and again, by ranges of offsets, as Spark does, and purges it
+now and then.
 
 H1  what is at an offset of a retained topic stays there: every reading gives the same messages, without a gap, each
-    once; and everything confirmed is there in the end
+    once; only what was purged, or is too much for the topic, is gone; and everything else that was confirmed is there
+    in the end
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from tocsin.testing.clusters.workload import Workload
 from tocsin.testing.simulation.register_checks import Violation
 
 RETAINED = "topic:retained"
+_PURGES = 0.15
+_MAX_BYTES = (0, 0, 4_000)
+"""How large the topic may become; 0: nobody cares."""
 
 
 @dataclass(slots=True)
@@ -34,16 +39,24 @@ class Historian:
     found: dict[int, str] = field(default_factory=dict)
     """What must survive and was read, by offset."""
     bodies: set[str] = field(default_factory=set)
+    first: int = 0
+    """Where the topic began when it was last looked at."""
+    drops: bool = False
+    """Something of it may have been removed: it was purged, or has a largest size."""
 
     def run(self, client: SimulatedClient) -> Script:
         random = self.workload.timeline.random
         while True:
             try:
                 if RETAINED not in self.destinations:
-                    yield from request(
-                        client.core, 0, "destination.create", {"destination": RETAINED, "retained": True}
-                    )
+                    max_bytes = random.choice(_MAX_BYTES)
+                    self.drops |= max_bytes > 0
+                    options = {"destination": RETAINED, "retained": True, "max_bytes": max_bytes}
+                    yield from request(client.core, 0, "destination.create", options)
                     self.destinations.append(RETAINED)
+                if not self.workload.pace.peaceful and random.random() < _PURGES:
+                    self.drops = True
+                    yield from request(client.core, 0, "destination.purge", {"destination": RETAINED})
                 yield from self._look(client)
             except TocsinError as error:
                 self.workload.errors.append((self.workload.timeline.time, client.number, error))
@@ -53,9 +66,8 @@ class Historian:
         random = self.workload.timeline.random
         reply = yield from request(client.core, 0, "offset.range", {"destination": RETAINED})
         offsets = reading.Offsets.of(reply)
-        if not offsets.retained or offsets.first:
-            raise Violation("H1", f"{RETAINED} begins at {offsets.first}, and nothing was ever removed from it")
-        start = 0 if self.workload.pace.peaceful else random.randint(0, offsets.end)
+        self._begins(offsets)
+        start = offsets.first if self.workload.pace.peaceful else random.randint(offsets.first, offsets.end)
         found = yield from self._read(client, start, offsets.end)
         missing = set(range(start, offsets.end)) - set(found)
         if missing:
@@ -63,6 +75,16 @@ class Historian:
         lost = [offset for offset in self.found if offset >= offsets.end]
         if lost:
             raise Violation("H1", f"{RETAINED} ends at {offsets.end}, and offset {lost[0]} was read before")
+
+    def _begins(self, offsets: reading.Offsets) -> None:
+        if not offsets.retained or offsets.first < self.first:
+            raise Violation("H1", f"{RETAINED} begins at {offsets.first}, and began at {self.first} before")
+        if offsets.first > self.first:
+            if not self.drops:
+                raise Violation("H1", f"{RETAINED} begins at {offsets.first}, and nothing was ever removed from it")
+            # What is gone was sent before now; of what nobody has read nobody knows whether it was among that.
+            self.first = offsets.first
+            self.workload.history.deletes(RETAINED)
 
     def _read(self, client: SimulatedClient, start: int, end: int) -> Generator[Pending | float, Any, dict[int, str]]:
         session = yield from open_session(client.core, "auto", False)

@@ -18,7 +18,8 @@ SHAPES = (
 STAGING_SHAPES = (ClusterShape(2, 1, staging=True), ClusterShape(3, 0, staging=True))
 DRAINING_SHAPES = (ClusterShape(2, 1, draining=True), ClusterShape(3, 0, draining=True))
 MIXED_SHAPES = (ClusterShape(3, 2, staging=True, draining=True),)
-ALL_SHAPES = SHAPES + STAGING_SHAPES + DRAINING_SHAPES + MIXED_SHAPES
+RETAINING_SHAPES = (ClusterShape(2, 1, retaining=True),)
+ALL_SHAPES = SHAPES + STAGING_SHAPES + DRAINING_SHAPES + MIXED_SHAPES + RETAINING_SHAPES
 FAULT_SECONDS = 60.0
 HEAL_SECONDS = 40.0
 _PATIENCE = 5

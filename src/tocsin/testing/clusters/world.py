@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from tocsin.client_manager.machine import Settings as ClientSettings
@@ -16,11 +17,12 @@ from tocsin.cluster.voter import FIRST_BALLOT
 from tocsin.journal.meta import create_meta
 from tocsin.journal.slot_file import save_slots
 from tocsin.message_manager.machine import Settings as ManagerSettings
+from tocsin.model.limits import KIB
 from tocsin.replication.codec import decode as decode_group
 from tocsin.replication.journal_work import store_of
 from tocsin.replication.settings import GroupSettings
 from tocsin.runtime.datagrams import Address
-from tocsin.testing.clusters.cluster_host import ClusterHost, Plan
+from tocsin.testing.clusters.cluster_host import SEGMENT_BYTES, ClusterHost, Plan
 from tocsin.testing.clusters.crew import HEARTBEAT_SECONDS, Crew
 from tocsin.testing.clusters.datagram_fabric import DatagramFabric
 from tocsin.testing.clusters.fabric import Fabric
@@ -37,6 +39,7 @@ from tocsin.testing.simulation.register_checks import Violation
 _DATAGRAMS_EVERY = 20
 """Every so many seeds the nodes talk over the real bus."""
 _MANAGERS_FROM = 100
+_SMALL_CACHE_BYTES = 2 * KIB
 _REPLY, _GROUP = b"RG"
 _ROUNDS = (1, 4)
 """Types of Prepare and Accept."""
@@ -56,9 +59,12 @@ class ClusterShape(NamedTuple):
     """Whether a program commits stages, beside all others."""
     draining: bool = False
     """Whether a program drains queues, beside all consumers."""
+    retaining: bool = False
+    """Whether there is a retained topic in every seed, and not in some."""
 
     def __str__(self) -> str:
         more = ("+stages" if self.staging else "") + ("+drains" if self.draining else "")
+        more += "+retained" if self.retaining else ""
         return f"{self.members}+{self.witnesses}{more}"
 
 
@@ -101,9 +107,13 @@ class ClusterWorld:
         slots = SlotTable.round_robin(list(self.groups))
         clients = ClientSettings(heartbeat=HEARTBEAT_SECONDS, clustered=True)
         manager = ManagerSettings(most_copies=self.shape.members)
+        segment_bytes = SEGMENT_BYTES
+        if self.shape.retaining:
+            # Segments are sealed soon, so that the topic has files of its own, and what is read is read from them.
+            manager, segment_bytes = replace(manager, cache_bytes=_SMALL_CACHE_BYTES), SEGMENT_BYTES // 4
         members = [node for settings in self.groups.values() for node in settings.members]
         return [
-            Plan(number, self.groups, slots, clients, manager, tuple(self._managers), self.checks)
+            Plan(number, self.groups, slots, clients, manager, tuple(self._managers), self.checks, segment_bytes)
             for number in (*members, *self._managers)
         ]
 
@@ -126,7 +136,7 @@ class ClusterWorld:
         for host in self.hosts.values():
             host.start()
         strict = self.timeline.random.randint(0, 1) if len(self.groups) == 1 else 0
-        self.crew.assemble(strict, self.shape.staging, self.shape.draining)
+        self.crew.assemble(strict, self.shape.staging, self.shape.draining, self.shape.retaining)
 
     def set_clocks(self, drift: float) -> None:
         """Every node's clock shows another time and runs up to `drift` too fast or too slow. Before `start`."""
