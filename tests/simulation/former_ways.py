@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tocsin.journal import stream, stream_file
+from tocsin.journal.reader import BlockReader
 from tocsin.journal.segment import FILE_HEADER_BYTES, STREAM_FLAVOUR, FileHeader, Identity
 from tocsin.journal.stream import StreamStore
 from tocsin.journal.stream_file import StreamFile, stream_file_name, stream_folder
 from tocsin.journal.stream_index import StreamIndex
 from tocsin.message_manager.ledger import DropStream
+from tocsin.model.errors import JournalDamaged
 from tocsin.model.identity import Offset
 from tocsin.node.upkeep import Upkeep
-from tocsin.runtime.ports import Files
+from tocsin.runtime.ports import Buffer, Files
 
 
 def dropping_needs_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +56,20 @@ def dropping_needs_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "begin_stream_file", begin)
     monkeypatch.setattr(StreamStore, "drop_before", drop_before)
     monkeypatch.setattr(Upkeep, "drop_stream", drop_stream)
+
+
+def damage_is_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads what cannot be read raises, and nobody expects that."""
+    read_each: Callable[..., list[Buffer | JournalDamaged]] = BlockReader.read_each
+
+    def read(self: BlockReader, *arguments: Any, **options: Any) -> list[Buffer | JournalDamaged]:
+        found = read_each(self, *arguments, **options)
+        for payload in found:
+            if isinstance(payload, JournalDamaged):
+                raise payload
+        return found
+
+    monkeypatch.setattr(BlockReader, "read_each", read)
 
 
 def _nothing(*arguments: Any) -> None:

@@ -3,22 +3,54 @@
 from __future__ import annotations
 
 from random import Random
+from typing import NamedTuple
 
-from tocsin.journal.segment import RESERVE, SEGMENT_FOLDER
+from tocsin.journal.segment import RESERVE, SEGMENT_FOLDER, STREAM_FOLDER
 from tocsin.testing.clusters.cluster_host import ClusterHost
 from tocsin.testing.clusters.fault_kinds import NOBODY, FaultKinds
 from tocsin.testing.clusters.node_faults import bring_up
 from tocsin.testing.clusters.vote_disk import VOTE
+from tocsin.testing.clusters.world import ClusterWorld
 from tocsin.testing.disk import Fault
 from tocsin.testing.fault_script import Kind
 
 
+class Flip(NamedTuple):
+    """A bit that was turned, and the byte that it was in."""
+
+    host: ClusterHost
+    group: int
+    name: str
+    bit: int
+    byte: bytes
+
+    @property
+    def is_there(self) -> bool:
+        """Nobody has mended or removed it."""
+        disk = self.host.disks[self.group]
+        try:
+            return disk.open(self.name).read(self.bit // 8, 1) != self.byte
+        except FileNotFoundError:
+            return False
+
+
 class DiskFaults(FaultKinds):
+    def __init__(self, world: ClusterWorld) -> None:
+        super().__init__(world)
+        self._rots: dict[int, int] = {}
+        """In each group topics' files rot on one member's disk, and the others have good copies."""
+        self._flips: list[Flip] = []
+
+    @property
+    def rotten(self) -> bool:
+        """Whether topics' files have damage that was not mended yet."""
+        return any(flip.is_there for flip in self._flips)
+
     def kinds(self) -> dict[str, Kind]:
         return {
             "stall": self._stall, "slow_disk": self._slow_disk, "slow_votes": self._slow_votes,
             "fail_disk": self._fail_disk, "fill_disk": self._fill_disk, "rot": self._rot,
-            "lose_disk": self._lose_disk, "lose_vote": self._lose_vote,
+            "lose_disk": self._lose_disk, "lose_vote": self._lose_vote, "rot_topic": self._rot_topic,
         }  # fmt: skip
 
     def _stall(self, random: Random) -> str:
@@ -118,6 +150,34 @@ class DiskFaults(FaultKinds):
         self.timeline.after(random.random(), None, bring_up, host)
         return f"node {host.number}"
 
+    def _rot_topic(self, random: Random) -> str:
+        """A bit turns in a retained topic's own file, while the node runs and another member has the same."""
+        places = [
+            (host, group, name)
+            for host in self.members()
+            for group in host.disks
+            if host.up and self._has_copies(group) and self._rots.get(group, host.number) == host.number
+            for name in _topic_files(host, group)
+        ]
+        if not places:
+            return NOBODY
+        host, group, name = random.choice(places)
+        self._rots[group] = host.number
+        disk = host.disks[group]
+        bit = random.randrange(8 * disk.open(name).size())
+        self._flips.append(Flip(host, group, name, bit, disk.open(name).read(bit // 8, 1)))
+        disk.flip(name, bit)
+        return f"node {host.number}, bit {bit} of {name}"
+
+    def _has_copies(self, group: int) -> bool:
+        """Every member is up and in sync."""
+        checks = self.world.checks[group]
+        leaders = [member.member.primary for member in checks.alive.values() if member.member.primary is not None]
+        if len(leaders) != 1 or leaders[0].pending is not None:
+            return False
+        in_sync = {replica.node for replica in leaders[0].config.in_sync}
+        return len(in_sync) > 1 and in_sync == set(checks.alive) == set(self.world.groups[group].members)
+
     def _is_spare(self, host: ClusterHost) -> bool:
         """A follower of a living primary whose in-sync set, now and next, has somebody else's disk, too."""
         if not host.up or len(host.node.members) != 1:
@@ -129,6 +189,8 @@ class DiskFaults(FaultKinds):
         if host.node.members[group].member.primary is not None or len(leaders) != 1 or config is None:
             return False
         if checks.lost_in_sync() or not self._votes_are_whole(group):
+            return False
+        if any(flip.group == group and flip.host is not host and flip.is_there for flip in self._flips):
             return False
         others = set(self.world.groups[group].members) - {host.number}
         proposed = [each for each in checks.register.proposed if each.version > config.version]
@@ -151,3 +213,9 @@ class DiskFaults(FaultKinds):
             elif host.up and group in host.node.witnesses:
                 found[host.number] = host.node.witnesses[group].replica
         return found
+
+
+def _topic_files(host: ClusterHost, group: int) -> list[str]:
+    disk = host.disks[group]
+    folders = [f"{STREAM_FOLDER}/{stream}" for stream in disk.list(STREAM_FOLDER)]
+    return [f"{folder}/{name}" for folder in folders for name in disk.list(folder) if name.endswith(".seg")]

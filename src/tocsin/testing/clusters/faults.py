@@ -23,7 +23,8 @@ _DRIFT_MAX = 0.05
 CALM = ("loss", "spikes", "delay", "lines", "drift", "disks")
 """Conditions that a script may leave out."""
 _TWICE = ("crash", "crash_primary")
-_NEED_ANOTHER_COPY = ("lose_disk", "rot", "lose_vote")
+_OF_TOPICS = "rot_topic"
+_NEED_ANOTHER_COPY = (_OF_TOPICS, "lose_disk", "rot", "lose_vote")
 _STEERED = (
     "crash", "crash_primary", "freeze", "stall", "slow_votes", "slow_votes", "slow_votes", "flap", "flap", "mute",
     "mute", "lag", "mend", "hand_over",
@@ -45,7 +46,9 @@ class ClusterFaults:
         kinds = {**NodeFaults(world).kinds(), **self._disks.kinds(), **self._links.kinds()}
         self._striker = striker = Striker(world.seed, world.timeline, kinds, script)
         random = striker.random
-        drawn = [kind for kind in (*kinds, *_TWICE) if random.random() < 0.35]
+        drawn = [kind for kind in (*kinds, *_TWICE) if kind != _OF_TOPICS and random.random() < 0.35]
+        if world.shape.retaining:
+            drawn.append(_OF_TOPICS)
         if only:
             drawn = [kind for kind in kinds if kind in only]
         if world.shape.members == 1:
@@ -77,6 +80,10 @@ class ClusterFaults:
     @property
     def strikes(self) -> int:
         return len(self._striker.struck)
+
+    @property
+    def rotten(self) -> bool:
+        return self._disks.rotten
 
     @property
     def struck(self) -> tuple[Strike, ...]:

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Collection
 from typing import NamedTuple
 
+from tocsin.model.limits import MEND_RETRY_SECONDS
 from tocsin.testing.clusters.faults import ClusterFaults
 from tocsin.testing.clusters.world import ClusterShape, ClusterWorld
 from tocsin.testing.fault_script import Script
@@ -84,7 +85,8 @@ def _run(
             fault_seconds = world.timeline.time + 5.0
             world.timeline.run_until(fault_seconds)
         faults.stop()
-        world.check_recovered(HEAL_SECONDS)
+        # For what was not found anywhere it is looked again after a while.
+        world.check_recovered(HEAL_SECONDS + (MEND_RETRY_SECONDS if faults.rotten else 0.0))
     except Exception as error:
         violation = as_violation(error)
         violation.script = Script(seed, str(shape), faults.struck, fault_seconds, calm)
