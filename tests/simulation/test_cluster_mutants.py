@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tocsin.client import operations
 from tocsin.journal import recovery_segment, stream_file
 from tocsin.journal.writer import ActiveSegment
 from tocsin.message_manager import dispatch, producers, recovery
@@ -117,6 +118,11 @@ def releases_are_not_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
         put_back(view, returned, *times)
 
     monkeypatch.setattr(View, "put_back", forgetful)
+
+
+def acknowledge_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever became of what it was to acknowledge."""
+    monkeypatch.setattr(operations, "take_lost", lambda consumers: None)
 
 
 MUTANTS = [

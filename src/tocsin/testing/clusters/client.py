@@ -126,6 +126,13 @@ class SimulatedClient(Being):
             self._exchange.hang_up(self._line)
             self._line = None
 
+    @property
+    def is_working(self) -> bool:
+        """Whether the application was handed messages that it has not acknowledged, and has said so to nobody."""
+        return any(
+            consumer.settlements.outstanding and not consumer.automatic for consumer in self.core.consumers.values()
+        )
+
     # ---- scripts
 
     def run(self, script: Script) -> None:

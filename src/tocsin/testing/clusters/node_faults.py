@@ -92,9 +92,14 @@ class NodeFaults(FaultKinds):
         return f"client {client.number}"
 
     def _cut_client(self, random: Random) -> str:
-        client, exchange = random.choice(self.world.crew.clients), self.world.exchange
+        """Often of a program that works on messages: it has something to lose."""
+        clients, exchange = self.world.crew.clients, self.world.exchange
+        working = [client for client in clients if client.is_working]
+        client = random.choice(working if working and random.random() < 0.7 else clients)
         exchange.cut((client.number, host.plan.name) for host in self.hosts())
-        return f"client {client.number} for {self.later(random, exchange.mend):.3f} s"
+        seconds = random.choice((0.3, 3.0, 8.0, 40.0)) * random.random()
+        self.timeline.after(seconds, None, exchange.mend)
+        return f"client {client.number} for {seconds:.3f} s"
 
     def _cut_line(self, random: Random) -> str:
         """A client does not reach its client manager any more, but all others; neither hears that for a while."""

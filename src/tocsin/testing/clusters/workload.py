@@ -12,6 +12,7 @@ from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
 from tocsin.client.core_sessions import SessionState
 from tocsin.client.delivered import ReceivedMessage
 from tocsin.client.operations import (
+    acknowledge,
     check_consumer,
     close_consumer,
     close_session,
@@ -31,6 +32,7 @@ from tocsin.testing.clusters.timeline import Timeline
 
 _UNCONFIRMED_MAX = 12
 _PREFETCH = (1, 4, 50)
+_WORK_SECONDS = 15.0
 _PERSISTENT = BatchKey(BodyKind.TEXT, DeliveryMode.PERSISTENT, 4, 0, 0, False)
 _URGENT = BatchKey(BodyKind.TEXT, DeliveryMode.PERSISTENT, 7, 0, 0, False)
 SELECTS_URGENT = "JMSPriority > 5"
@@ -215,8 +217,8 @@ class Workload:
                     _acknowledge(kept.pop())
                 continue
             self._received(client, consumer, message, view)
-            if session.ack == "client":
-                self._settle(message, kept)
+            if session.ack == "client" and self._settle(message, kept):
+                yield from self._work_and_acknowledge(session, kept, view)
             difficult = not self.pace.peaceful
             if difficult and self._random.random() < 0.5:
                 yield self.pace.think_seconds * 2 * self._random.random()
@@ -240,17 +242,34 @@ class Workload:
         self.history.takes(view, received, self.timeline.time)
         self._operations += 1
 
-    def _settle(self, message: ReceivedMessage, kept: list[ReceivedMessage]) -> None:
-        """Mostly acknowledges; sometimes gives back, or keeps it for a while."""
+    def _settle(self, message: ReceivedMessage, kept: list[ReceivedMessage]) -> bool:
+        """Mostly acknowledges; sometimes gives back, or keeps it for a while. True: all that is kept is to be
+        acknowledged, and waited for.
+        """
         chance = 1.0 if self.pace.peaceful else self._random.random()
         if chance < 0.08:
             message.nack(delay=self._random.choice((None, 0.0, 0.5)), reason="difficult")
-        elif chance < 0.2:
+        elif chance < 0.4:
             kept.append(message)
+            return chance > 0.2
         else:
             _acknowledge(message)
             while kept:
                 _acknowledge(kept.pop())
+        return False
+
+    def _work_and_acknowledge(self, session: SessionState, kept: list[ReceivedMessage], view: ViewHistory) -> Script:
+        """Some work takes long. I10: once acknowledge() has returned nobody gets any of it again."""
+        if self._random.random() < 0.2:
+            yield _WORK_SECONDS * self._random.random()
+        try:
+            yield from acknowledge(session)
+        except NotAcknowledged:
+            # Some of it others get.
+            kept.clear()
+            return
+        self.history.acknowledged(view, [message.body for message in kept], self.timeline.time)
+        kept.clear()
 
     def visit(self, client: SimulatedClient, source: Source) -> Script:
         """Takes some of what is there at the moment, and goes."""
