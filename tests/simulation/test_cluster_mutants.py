@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
+from tests.simulation.former_ways import damage_is_the_end, dropping_needs_room
 
 from tocsin.client import operations
 from tocsin.journal import recovery_segment, stream_file
@@ -20,7 +22,10 @@ from tocsin.message_manager.sessions import Sessions
 from tocsin.message_manager.stages import Epochs
 from tocsin.message_manager.view import Returned, View
 from tocsin.model.errors import StorageFailed
+from tocsin.runtime.slewed_clock import SlewedClock
+from tocsin.testing.clusters import world
 from tocsin.testing.clusters.run import run_cluster
+from tocsin.testing.clusters.workload import Pace
 from tocsin.testing.clusters.world import ClusterShape
 from tocsin.testing.simulation.register_checks import Violation
 
@@ -28,6 +33,7 @@ SEEDS = 60
 UNANSWERED = ("stall", "slow_disk", "freeze", "crash_primary")
 """Much is stored when a primary dies, and its producers have not heard of it."""
 DRAINS = ClusterShape(2, 1, draining=True)
+RETAINED = ClusterShape(2, 1, retaining=True)
 
 
 def caught(shape: ClusterShape, only: tuple[str, ...], seeds: int = SEEDS) -> str | None:
@@ -125,6 +131,21 @@ def acknowledge_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations, "take_lost", lambda consumers: None)
 
 
+def raw_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SlewedClock, "wall", lambda self: self._clock.wall())
+
+
+def half_is_volatile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "Pace", partial(Pace, volatile=0.5))
+
+
+def confirmed_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who opens a producer again says nothing of what it was told."""
+    half_is_volatile(monkeypatch)
+    open_: Callable[..., int] = Producers.open
+    monkeypatch.setattr(Producers, "open", lambda self, who, since, confirmed, lsn: open_(self, who, since, 0, lsn))
+
+
 MUTANTS = [
     pytest.param(never_a_duplicate, ClusterShape(2, 1), ("crash_primary", "sever"), ("I8",), id="D1 deduplication"),
     pytest.param(rows_go_unnoticed, ClusterShape(2, 1), UNANSWERED, ("I8",), id="D1 forgotten rows"),
@@ -138,6 +159,13 @@ MUTANTS = [
         the_cache_is_trusted, ClusterShape(2, 1), ("fail_disk", "blackout", "crash"), ("I6", "I1"), id="S3 page cache"
     ),
     pytest.param(sync_again, ClusterShape(2, 1), ("fail_disk", "crash"), ("I6", "I1", "I4"), id="S3 failed sync"),
+    pytest.param(dropping_needs_room, RETAINED, ("fill_disk",), ("I0",), id="S4 dropping needs no room"),
+    pytest.param(damage_is_the_end, RETAINED, ("rot_topic",), ("I0",), id="S7 damage is one reader's error"),
+    pytest.param(acknowledge_returns, ClusterShape(2, 1), ("cut_client",), ("I10",), id="late acknowledge() raises"),
+    pytest.param(
+        confirmed_is_not_said, ClusterShape(1, 0), ("stall", "crash_primary"), ("I8",), id="D1 volatile is no gap"
+    ),
+    pytest.param(raw_wall_clock, ClusterShape(2, 1), ("set_clock",), ("I1", "T1"), id="delays by a slewed clock"),
 ]
 
 
@@ -156,3 +184,8 @@ def test_a_row_that_is_gone_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> Non
     """Nothing is stored twice: the producer is told that nobody knows what it has sent."""
     few_rows(monkeypatch)
     assert caught(ClusterShape(2, 1), UNANSWERED, seeds=12) is None
+
+
+def test_what_is_volatile_leaves_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    half_is_volatile(monkeypatch)
+    assert caught(ClusterShape(1, 0), ("stall", "crash_primary"), seeds=12) is None

@@ -80,7 +80,7 @@ class _Port:
         """Whatever the core has said leaves at the end of the turn."""
 
     def wall_ms(self) -> int:
-        return int(self._client.wall() * 1000)
+        return self._client.wall_ms()
 
     def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
         return DONE
@@ -125,6 +125,9 @@ class SimulatedClient(Being):
         if self._line is not None:
             self._exchange.hang_up(self._line)
             self._line = None
+
+    def wall_ms(self) -> int:
+        return int(self.wall() * 1000)
 
     @property
     def is_working(self) -> bool:

@@ -49,9 +49,7 @@ class Crew:
         self._owners: dict[Source, SimulatedClient] = {}
         """Subscriptions that belong to one client id have one consumer at a time."""
 
-    def assemble(
-        self, strict: int = 0, staging: bool = False, draining: bool = False, retaining: bool = False
-    ) -> None:
+    def assemble(self, strict: int = 0, staging: bool = False, draining: bool = False, retaining: bool = False) -> None:
         """`strict`: how many queues give a message up after its second delivery. `staging`: epochs are committed.
         `draining`: queues are drained, too. `retaining`: one topic is retained, in any case.
         """

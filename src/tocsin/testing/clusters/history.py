@@ -4,6 +4,7 @@ I1   everything confirmed is delivered in the end (or was moved to the dead mess
 I8   each producer's messages are stored once each and in order: one offset each, rising
 I9   a message that is delivered after some application has had it is flagged
 I10  a message whose acknowledgement was confirmed is not delivered again
+T1   a delayed message is not delivered early, as long as one primary has it: another may be told another time
 I12  every message is in one place: acknowledged, dead, or still waiting
 
 A delivery may be under way for long, in a network or in a buffer, and the servers may have given the message to
@@ -13,13 +14,16 @@ somebody else meanwhile. So what counts for I9 and I10 is when the server sent i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tocsin.model.errors import IllegalState, TocsinError
 from tocsin.testing.simulation.register_checks import Violation
 
 DEAD_MESSAGES = "queue:_DMQ"
+_FASTEST = 0.9
+"""Of the true time, by the clocks of servers that run too fast and are slewed forward."""
 
 
 @dataclass(slots=True)
@@ -37,6 +41,10 @@ class Sent:
     """Nobody can expect to see it: its destination was deleted."""
     urgent: bool = False
     """What a selector may ask for."""
+    delay: float = 0.0
+    """Nobody gets it for so long."""
+    reigns: int = 0
+    """How many primaries there had been when it was sent. Each goes by its own clock."""
 
 
 @dataclass(slots=True)
@@ -76,6 +84,11 @@ class History:
         self.confirmed = self.deliveries = self.redeliveries = self.acknowledgements = 0
         self.settlements = 0
         """What applications said about messages that they had got."""
+        self.reigns: Callable[[], int] = lambda: 0
+        """How many primaries there have been."""
+        self.clocks_set = False
+        """Somebody has set clocks, so that the next primary's may show any time."""
+        self._refused_lanes: set[tuple[str, str]] = set()
 
     def view(self, name: str, destination: str) -> ViewHistory:
         return self.views.setdefault(name, ViewHistory(name, destination))
@@ -90,8 +103,13 @@ class History:
         self.confirmed += 1
         sent.confirmed_at = time
 
-    def refuses(self, sent: Sent) -> None:
+    def refuses(self, sent: Sent, error: TocsinError) -> None:
+        """I8: only behind what was refused for another reason something may be missing."""
         sent.refused = True
+        lane = (sent.lane, sent.destination)
+        if isinstance(error, IllegalState) and lane not in self._refused_lanes:
+            raise Violation("I8", f"{sent.body} was refused, and nothing before it was: {error}")
+        self._refused_lanes.add(lane)
 
     def deletes(self, destination: str) -> None:
         """Whatever was sent to it until now may be gone."""
@@ -114,6 +132,9 @@ class History:
             raise Violation("I8", f"{who} got {body} from {view.name}, but its producer was told that it is not stored")
         if view.urgent and not sent.urgent:
             raise Violation("I8", f"{who} got {body} from {view.name}, which does not select it")
+        if sent.delay and sent.reigns == self.reigns() and received.said_at < sent.at + _FASTEST * sent.delay:
+            early = sent.at + sent.delay - received.said_at
+            raise Violation("T1", f"{who} got {body} from {view.name} {early:.1f} s early")
         if view.destination == DEAD_MESSAGES:
             self.dead[body] = self.dead.get(body, 0) + 1
         else:
@@ -150,6 +171,7 @@ class History:
             and sent.confirmed_at is not None
             and sent.persistent
             and not sent.excused
+            and not (sent.delay and self.clocks_set and sent.reigns != self.reigns())
             and (sent.urgent or not view.urgent)
             and (since is None or sent.at > since)
             and sent.body not in view.acknowledging
@@ -161,12 +183,14 @@ class History:
         return {name: bodies for name, bodies in found.items() if bodies}
 
     def check_order(self) -> None:
-        """I8: offsets rise in the order in which a producer sent; for a volatile message another's may be taken."""
+        """I8: offsets rise in the order in which a producer sent; for a volatile message another's may be taken, and a
+        delayed one has its place when it is due.
+        """
         for view in self.views.values():
             last: dict[tuple[str, str], tuple[int, str]] = {}
             for sent in self.sent.values():
                 offset = view.offsets.get(sent.body)
-                if offset is None or not sent.persistent:
+                if offset is None or not sent.persistent or sent.delay:
                     continue
                 key = (sent.lane, sent.destination)
                 if key in last and last[key][0] >= offset:

@@ -80,6 +80,7 @@ class NodeFaults(FaultKinds):
         """Somebody sets the time of day; nothing may depend on it but what was said in it."""
         host, seconds = random.choice(self.hosts()), random.choice((-3600.0, -1.0, 1.0, 3600.0))
         host.wall_offset += seconds
+        self.world.crew.history.clocks_set = True
         return f"node {host.number} by {seconds} s"
 
     # ---- programs

@@ -32,6 +32,7 @@ class SingleWorld:
         self.exchange = Exchange(self.timeline)
         self.server = ServerNode(self.timeline, self.exchange, _HOST, CLIENT_SETTINGS)
         self.crew = Crew(self.timeline, self.exchange, [_HOST], Pace())
+        self.crew.history.reigns = lambda: self.server.life
         self.faults = 0
         self._pause = self.timeline.random.choice((2.0, 5.0, 10.0))
         self.exchange.delay = self.timeline.random.choice((0.000_5, 0.005, 0.03))

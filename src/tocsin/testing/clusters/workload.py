@@ -33,6 +33,9 @@ from tocsin.testing.clusters.timeline import Timeline
 _UNCONFIRMED_MAX = 12
 _PREFETCH = (1, 4, 50)
 _WORK_SECONDS = 15.0
+_DELAYED_FROM = 0.5
+"""Among the numbers that chance draws."""
+_DELAY_MS_MAX = 6_000
 _PERSISTENT = BatchKey(BodyKind.TEXT, DeliveryMode.PERSISTENT, 4, 0, 0, False)
 _URGENT = BatchKey(BodyKind.TEXT, DeliveryMode.PERSISTENT, 7, 0, 0, False)
 SELECTS_URGENT = "JMSPriority > 5"
@@ -65,6 +68,7 @@ class Pace:
     volatile: float = 0.05
     """How many of the batches need not survive a crash."""
     urgent: float = 0.2
+    delayed: float = 0.04
     peaceful: bool = False
     """Nobody is difficult any more: all is consumed and acknowledged, and nothing new is sent."""
 
@@ -118,19 +122,34 @@ class Workload:
     ) -> list[Pending]:
         """`known_as`: what the history calls the destination, when that is not its name."""
         chance = self._random.random()
-        key = _VOLATILE if chance < self.pace.volatile else _URGENT if chance > 1 - self.pace.urgent else _PERSISTENT
+        if chance < self.pace.volatile:
+            # Right behind what may be gone, before that is confirmed, comes what may not.
+            keys = [_VOLATILE, _PERSISTENT, _URGENT]
+        elif 0 <= (late := chance - _DELAYED_FROM) < self.pace.delayed:
+            delay_ms = 1 + round(_DELAY_MS_MAX * late / self.pace.delayed)
+            keys = [_PERSISTENT._replace(delivery_time=client.wall_ms() + delay_ms, timed=True)]
+        else:
+            keys = [_URGENT if chance > 1 - self.pace.urgent else _PERSISTENT]
+        known_as = known_as or destination
+        return [pending for key in keys for pending in self._send_batch(client, session, destination, known_as, key)]
+
+    def _send_batch(
+        self, client: SimulatedClient, session: SessionState, destination: str, known_as: str, key: BatchKey
+    ) -> list[Pending]:
         lane = session.lane(parse_destination(destination))
+        now_ms = client.wall_ms() if key.timed else 0
+        delay = max(0, key.delivery_time - now_ms) / 1000
         pendings: dict[int, Pending] = {}
         for _ in range(self._random.randint(1, 4)):
             self._bodies += 1
             body = f"{client.number}/{self._bodies}"
-            name = f"{client.number}/{session.number}"
             sent = Sent(
-                body, known_as or destination, name, self.timeline.time, key is not _VOLATILE, urgent=key is _URGENT
-            )
+                body, known_as, f"{client.number}/{session.number}", self.timeline.time, key is not _VOLATILE,
+                urgent=key is _URGENT, delay=delay, reigns=self.history.reigns(),
+            )  # fmt: skip
             self.history.sends(sent)
             self.unconfirmed[body] = sent
-            batch, _row = lane.add(key, body, len(body), 0, None)
+            batch, _row = lane.add(key, body, len(body), now_ms, None)
             batch.pending.when_done(self._outcome(sent))
             pendings[id(batch)] = batch.pending
         return list(pendings.values())
@@ -141,7 +160,7 @@ class Workload:
             if pending.error is None:
                 self.history.confirms(sent, self.timeline.time)
             elif not isinstance(pending.error, ConnectionFailed | ProducerExpired):
-                self.history.refuses(sent)
+                self.history.refuses(sent, pending.error)
 
         return done
 
@@ -260,7 +279,7 @@ class Workload:
 
     def _work_and_acknowledge(self, session: SessionState, kept: list[ReceivedMessage], view: ViewHistory) -> Script:
         """Some work takes long. I10: once acknowledge() has returned nobody gets any of it again."""
-        if self._random.random() < 0.2:
+        if self._random.random() < 0.5:
             yield _WORK_SECONDS * self._random.random()
         try:
             yield from acknowledge(session)

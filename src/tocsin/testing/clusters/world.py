@@ -87,6 +87,7 @@ class ClusterWorld:
         self.hosts = {plan.number: self._host(plan) for plan in self._plans()}
         names = [self.hosts[number].plan.name for number in self._managers]
         self.crew = Crew(self.timeline, self.exchange, names, Pace(random.choice((1.2, 2.0))))
+        self.crew.history.reigns = lambda: sum(checks.promotions for checks in self.checks.values())
         self._initialise()
         self._round = (0, b"")
         self.timeline.checkup = self.thorough
