@@ -158,8 +158,10 @@ MUTANTS = [
     pytest.param(
         the_cache_is_trusted, ClusterShape(2, 1), ("fail_disk", "blackout", "crash"), ("I6", "I1"), id="S3 page cache"
     ),
-    pytest.param(sync_again, ClusterShape(2, 1), ("fail_disk", "crash"), ("I6", "I1", "I4"), id="S3 failed sync"),
-    pytest.param(dropping_needs_room, RETAINED, ("fill_disk",), ("I0",), id="S4 dropping needs no room"),
+    pytest.param(
+        sync_again, ClusterShape(2, 1), ("fail_disk", "crash"), ("I6", "I1", "I4", "I14"), id="S3 failed sync"
+    ),
+    pytest.param(dropping_needs_room, RETAINED, ("fill_disk",), ("I0",), id="S6 dropping needs no room"),
     pytest.param(damage_is_the_end, RETAINED, ("rot_topic",), ("I0",), id="S7 damage is one reader's error"),
     pytest.param(acknowledge_returns, ClusterShape(2, 1), ("cut_client",), ("I10",), id="late acknowledge() raises"),
     pytest.param(

@@ -55,9 +55,12 @@ class SimulatedWorkers:
 
         def tried(written: Written | None) -> None:
             if written is None:
-                self._being.timeline.after(_RETRY_SECONDS, self._being, self.write, job, done)
+                self._being.timeline.after(_RETRY_SECONDS, self._being, again)
             else:
                 done(written)
+
+        def again() -> None:
+            self.write(job, done)
 
         self._plan("write", attempt, tried)
         return None
