@@ -10,6 +10,7 @@ import pytest
 from tests.journal.bench import Bench
 
 from tocsin.journal.reader import BlockReader
+from tocsin.journal.segment import FILE_HEADER_BYTES
 from tocsin.journal.stream import StreamStore
 from tocsin.journal.stream_entry import StreamEntry
 from tocsin.journal.stream_file import stream_file_name, stream_folder
@@ -322,3 +323,19 @@ def test_many_files_are_told_by_and_by(tmp_path: Path) -> None:
     assert len(first) == STREAM_PARTS_MAX
     rest = store.parts(STREAM, first[-1].end_offset, total * COUNT)
     assert len(rest) == 5 and rest[-1].end_offset == total * COUNT
+
+
+@pytest.mark.parametrize("place", range(0, FILE_HEADER_BYTES, 7))
+def test_a_start_goes_on_though_a_bit_has_turned_in_a_file_that_is_empty(
+    disk: SimulatedDisk, store: StreamStore, place: int
+) -> None:
+    """All was purged: there is no record that could repeat the check of the file's header."""
+    end = int(store.end_offset(STREAM))
+    store.drop_before(STREAM, Offset(end))
+    name = store.files_of(STREAM)[-1].name
+    file = disk.open(name)
+    whole = file.read(0, FILE_HEADER_BYTES)
+    file.write(place, [bytes([whole[place] ^ 4])])
+    again = new_store(disk)
+    assert int(again.end_offset(STREAM)) == end
+    assert disk.open(name).read(0, FILE_HEADER_BYTES) == whole

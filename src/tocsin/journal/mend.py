@@ -57,11 +57,18 @@ def _mend_file_header(file: File, where: Location, header: FileHeader) -> bool:
 
 
 def restore_file_header(file: File, header: FileHeader) -> bool:
-    """Write a file's header anew, durably; False when the first record, which repeats its check, tells of another."""
+    """Write a file's header anew, durably; False when nothing proves that it was this one: neither all of its bytes but
+    one, nor the first record, which repeats its check.
+    """
+    whole, there = header.encode(), file.read(0, FILE_HEADER_BYTES)
     first = file.read(FILE_HEADER_BYTES, HEADER_BYTES)
-    if not _is_sound(first, header.seed() ^ FILE_HEADER_BYTES) or HEADER.unpack(first)[_CHAIN] != header.chain():
+    repeats = _is_sound(first, header.seed() ^ FILE_HEADER_BYTES) and HEADER.unpack(first)[_CHAIN] == header.chain()
+    if (
+        not repeats
+        and sum(one != other for one, other in zip(there, whole, strict=False)) + len(whole) - len(there) > 1
+    ):
         return False
-    file.write(0, [header.encode()])
+    file.write(0, [whole])
     file.sync()
     return True
 
