@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tocsin.model.errors import IllegalState, StorageFull
 from tocsin.testing.clusters.history import DEAD_MESSAGES, History, Received, Sent, ViewHistory
 from tocsin.testing.simulation.checkers import Violation
 
@@ -95,6 +96,14 @@ def test_messages_out_of_order(history: History, view: ViewHistory) -> None:
 def test_a_message_that_nobody_sent_or_that_was_refused(history: History, view: ViewHistory) -> None:
     with pytest.raises(Violation, match="nobody sent"):
         take(history, view, "a", 0, 1.0)
-    history.refuses(sent(history, "b"))
+    history.refuses(sent(history, "b"), StorageFull("No room."))
     with pytest.raises(Violation, match="not stored"):
         take(history, view, "b", 0, 1.0)
+
+
+def test_a_gap_behind_nothing_that_was_refused(history: History) -> None:
+    gap = IllegalState("Messages that came before these were refused.")
+    with pytest.raises(Violation, match="I8"):
+        history.refuses(sent(history, "a"), gap)
+    history.refuses(sent(history, "b"), StorageFull("No room."))
+    history.refuses(sent(history, "c"), gap)
