@@ -23,6 +23,7 @@ from tocsin.model.ranges import Range
 from tocsin.testing.clusters.history import History, ViewHistory
 from tocsin.testing.clusters.lines import Exchange, Line
 from tocsin.testing.clusters.timeline import Being, Timeline
+from tocsin.testing.simulation.register_checks import Violation
 from tocsin.wire.frames import Outcome
 
 Script: TypeAlias = Generator["Pending | float", Any, None]
@@ -65,7 +66,11 @@ class WatchedSettlements(Settlements):
         super().confirm(number)
 
     def _bodies(self, ranges: list[Range]) -> list[str]:
-        return [self.bodies[offset] for start, end in ranges for offset in range(start, end)]
+        offsets = [offset for start, end in ranges for offset in range(start, end)]
+        unknown = [offset for offset in offsets if offset not in self.bodies]
+        if unknown:
+            raise Violation("I10", f"{unknown} of {self.view} are acknowledged, and the application never had them")
+        return [self.bodies[offset] for offset in offsets]
 
 
 class _Port:
