@@ -29,7 +29,7 @@ from tocsin.testing.simulation.register_checks import Violation
 SEEDS_PER_PIECE = 24
 # Over 2,000 seeds of groups, most of them long, and some of a member that has nobody to be in sync with.
 PIECES = [
-    pytest.param(shape, piece, marks=pytest.mark.long if piece >= 5 else ())
+    pytest.param(shape, piece, marks=pytest.mark.long if piece >= 3 else ())
     for shape in SHAPES
     for piece in range(14 if shape.members > 1 else 1)
 ]
