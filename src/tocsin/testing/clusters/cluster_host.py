@@ -139,8 +139,6 @@ class ClusterHost(Being):
         self._workers = []
         end = self._fabric.new_end(self, self.number, self.boot, self._heard)
         plan = self.plan
-        for disk in self.disks.values():
-            disk.tell()
         self.node = ClusterNode(
             self.number, self.boot, _DIGEST, _NodeClock(self), end, self._memberships(),
             members={group: self._member(group) for group in plan.groups if plan.is_member(group)},
