@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
 
@@ -13,14 +14,15 @@ from tocsin.testing.fault_script import Kind
 NOBODY = "nobody"
 
 
-class FaultKinds:
-    """`kinds`: each by its name."""
+class FaultKinds(ABC):
+    """Faults of one sort."""
 
     def __init__(self, world: ClusterWorld) -> None:
         self.world = world
 
+    @abstractmethod
     def kinds(self) -> dict[str, Kind]:
-        raise NotImplementedError
+        """Each by its name."""
 
     @property
     def timeline(self) -> Timeline:
