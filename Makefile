@@ -7,10 +7,13 @@ DATA_DIR ?= ./tocsin-data
 # More options for the server or the tests, e.g. make run ARGS="--port 7200", make test ARGS="-k journal".
 ARGS     ?=
 MINUTES  ?= 1
+SEED     ?= 1
+CASES    ?= 5000
+TARGET   ?=
 JOBS     ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test test-long simulate check format bench bench-spark clean
+.PHONY: help run cluster test test-long simulate fuzz check format bench bench-spark clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +74,11 @@ test-long: $(DEV_STAMP) ## the tests that take minutes; those of JMS again, agai
 simulate: $(DEV_STAMP) ## whole clusters under faults in simulated time, e.g. make simulate MINUTES=10
 	$(BIN)/python -m tocsin.testing.simulate --minutes $$(($(MINUTES) * 20))e-2 --jobs $(JOBS) $(ARGS)
 	$(BIN)/python -m tocsin.testing.simulate_clusters --minutes $$(($(MINUTES) * 80))e-2 --jobs $(JOBS) $(ARGS)
+
+# Without a target all of them are fuzzed in turn. A seed gives the same cases anywhere.
+fuzz: $(DEV_STAMP) ## hostile input to whole machines, e.g. make fuzz SEED=7 CASES=20000 MINUTES=10 TARGET=lone
+	$(BIN)/python -m tests.fuzz.campaign --seed $(SEED) --cases $(CASES) --minutes $(MINUTES) \
+	$(if $(TARGET),--target $(TARGET)) $(ARGS)
 
 check: $(DEV_STAMP) ## format, lint, types and layers, without changing a file
 	$(BIN)/ruff format --check .

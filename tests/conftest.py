@@ -16,6 +16,9 @@ from hypothesis import HealthCheck, settings
 from tests.simulation import seed_summary
 from tests.system import campaign_summary
 
+from tocsin.model.errors import InternalError
+from tocsin.model.faults import Faults
+
 if TYPE_CHECKING:
     from tests.system.cluster_server import ClusterServer
 
@@ -69,6 +72,22 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterServer | None]:
 
     with ClusterServer(request.getfixturevalue("tmp_path_factory").mktemp("cluster") / "cluster") as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def no_mistake_is_hidden(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail a test in whose course the server met an error that should not happen: it is contained, not forgiven."""
+    noted: list[str] = []
+    plain = Faults.note
+
+    def note(self: Faults, doing: str, error: Exception) -> InternalError:
+        noted.append(f"while {doing}: {error!r}")
+        return plain(self, doing, error)
+
+    monkeypatch.setattr(Faults, "note", note)
+    yield
+    if noted and not request.node.get_closest_marker("makes_mistakes"):
+        pytest.fail(f"The server made mistakes {', '.join(noted)}.")
 
 
 @pytest.fixture(autouse=True)

@@ -1,13 +1,24 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from itertools import pairwise
+from math import inf
 from random import Random
+from types import FrameType
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.bus.receive_window import STORED_BYTES_MAX, Lost, NakTiming, ReceiveWindow
-from tocsin.model.limits import BUS_NAK_RANGES_MAX, BUS_WINDOW_PACKETS
+from tocsin.model.limits import (
+    BUS_GAPS_MAX,
+    BUS_NAK_PACKETS_MAX,
+    BUS_NAK_RANGES_MAX,
+    BUS_NAK_TRIES_MAX,
+    BUS_WINDOW_PACKETS,
+)
 
 TIMING = NakTiming(1.0, 10.0, 4.0, 100.0)
 
@@ -134,13 +145,121 @@ def test_a_request_has_a_bounded_number_of_ranges_and_the_rest_follows_at_once()
     assert receiving.nak_at == 11.0
 
 
-def test_what_is_too_far_ahead_is_refused_and_nothing_beyond_the_window_is_tracked() -> None:
+def test_what_no_window_holds_with_what_is_expected_is_refused_and_only_the_expected_is_asked_for() -> None:
     receiving = window()
-    assert take(receiving, BUS_WINDOW_PACKETS + 1) == []
-    assert receiving.refused == 1
-    assert receiving.highest == BUS_WINDOW_PACKETS
-    receiving.status(high=2**60, low=1, now=0.0)
-    assert receiving.highest == BUS_WINDOW_PACKETS
+    assert take(receiving, BUS_WINDOW_PACKETS + 1, 2**64 - 1) == []
+    assert receiving.refused == 2 and receiving.stored_bytes == 0
+    assert receiving.naks(1.0) == [(1, 1)]
+    assert take(receiving, BUS_WINDOW_PACKETS) == [] and receiving.refused == 2
+
+
+def test_what_is_never_answered_is_lost_in_the_end_and_the_stream_goes_on() -> None:
+    receiving = window()
+    assert receiving.status(high=5, low=1, now=0.0) is None
+    take(receiving, 3, now=0.0)
+    asked, began = 0, receiving.nak_at
+    while (lost := receiving.give_up(receiving.nak_at)) is None:
+        assert receiving.naks(receiving.nak_at) == [(1, 2), (4, 5)]
+        asked += 1
+    assert lost == Lost(1, 3) and asked == BUS_NAK_TRIES_MAX
+    assert receiving.nak_at - began > 50 * TIMING.retry_seconds_max
+    assert [bytes(each) for each in receiving.resume()] == [b"3"]
+    assert receiving.give_up(receiving.nak_at) == Lost(4, 6)
+    assert receiving.naks(receiving.nak_at) == [] and receiving.nak_at == inf
+    assert take(receiving, 6) == [6]
+
+
+def test_a_claim_of_thousands_costs_no_more_than_a_claim_of_one() -> None:
+    """Counted in the steps that are taken in Python, which no other process makes longer."""
+
+    def steps(claimed: int) -> int:
+        receiving = window()
+        receiving.status(high=claimed, low=1, now=0.0)
+        return _lines(lambda: [receiving.naks(receiving.nak_at) for _ in range(50)])
+
+    assert steps(BUS_NAK_PACKETS_MAX) == steps(1)
+    assert steps(BUS_WINDOW_PACKETS) < 10 * steps(1)
+
+
+def test_many_gaps_are_looked_at_once_for_all_their_requests() -> None:
+    randoms = Random(2)
+    receiving = ReceiveWindow(1, TIMING, randoms.random)
+    take(receiving, *range(2, 2 * BUS_GAPS_MAX + 2, 2), now=0.0)
+
+    def ask(until: float) -> None:
+        while receiving.nak_at < until:
+            receiving.naks(receiving.nak_at)
+
+    ask(1_000.0)
+    took = _lines(lambda: ask(2_000.0))
+    assert took < 10 * 20 * BUS_GAPS_MAX * 10, "in each of ten rounds each gap is looked at a few times"
+
+
+def test_gaps_beyond_their_number_are_refused_until_there_is_room() -> None:
+    receiving = window()
+    even = range(2, 2 * BUS_GAPS_MAX + 202, 2)
+    assert take(receiving, *even) == []
+    assert receiving.refused == 100
+    end = 2 * BUS_GAPS_MAX + 1
+    receiving.status(high=end + 500, low=1, now=0.0)
+    assert receiving.highest == end - 1, "what can't be noted is told again with the next status"
+    assert take(receiving, 1) == [1, 2]
+    receiving.status(high=end + 500, low=1, now=0.0)
+    assert take(receiving, end + 10) == [] and receiving.refused == 101
+    assert take(receiving, end, *range(3, end, 2), *range(end + 1, end + 501)) == list(range(3, end + 501))
+    assert receiving.naks(10_000.0) == [] and receiving.stored_bytes == 0
+
+
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("packet"), st.integers(0, 60)),
+        st.tuples(st.just("status"), st.integers(0, 60), st.integers(0, 60)),
+        st.tuples(st.just("ask"), st.floats(0.0, 200.0)),
+    ),
+    max_size=80,
+)
+
+
+@given(_STEPS)
+def test_whatever_comes_all_that_exists_and_is_not_here_is_asked_for(steps: list[tuple[Any, ...]]) -> None:
+    receiving, known, here, now = window(), 0, set[int](), 0.0
+    for step in steps:
+        match step:
+            case "packet", int(sequence):
+                take(receiving, sequence, now=now)
+                here.add(sequence)
+                known = max(known, sequence)
+            case "status", int(high), int(ahead):
+                low = min(high, receiving.expected + ahead // 20)
+                if receiving.status(high, low, now) is not None:
+                    here.update(range(low))
+                    receiving.resume()
+                known = max(known, high)
+            case "ask", float(seconds):
+                now += seconds
+                receiving.naks(now)
+    lacking = [each for each in range(receiving.expected, known + 1) if each not in here]
+    now += 1_000.0
+    asked = [each for first, last in receiving.naks(now) for each in range(first, last + 1)]
+    assert asked == lacking
+
+
+def _lines(work: Callable[[], object]) -> int:
+    """Lines of the bus that are run."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace if "tocsin" in frame.f_code.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
 
 
 def test_what_has_no_room_is_refused_and_asked_for_again() -> None:

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.bus import membership
-from tocsin.bus.datagram import HEADER_BYTES, INNER, Flow, Kind, prefix_of
+from tocsin.bus.datagram import HEADER_BYTES, INNER, PREFIX_BYTES, Flow, Kind, prefix_of
 from tocsin.bus.machine import Counters, Delivered, MemberState, Stream, group_in, to_node
+from tocsin.bus.reports import Status, write_status
 from tocsin.bus.sealing import Keys, Sealer
 from tocsin.model.limits import BUS_STRANGERS_PER_SECOND
 from tocsin.runtime.aead import AesGcm
@@ -25,6 +26,7 @@ from tocsin.testing.bus_cluster import (
 
 SECRET = b"the secret of the cluster, 32 B."
 OTHER_SECRET = b"the secret of another one, 32 B."
+SALT = 0x5A17
 IN = group_in(1)
 
 
@@ -61,8 +63,8 @@ def forge(flow: Flow, secret: bytes, *contents: bytes) -> list[bytes]:
     return [b"".join(parts) for parts in sealer.seal([[content] for content in contents])]
 
 
-def inner(kind: int, content: bytes = b"", *, stream: int = 0, boot: int = 0, sequence: int = 0) -> bytes:
-    return INNER.pack(kind, stream, 0, boot, sequence) + content
+def inner(kind: int, content: bytes = b"", *, stream: int = 0, salt: int = 0, sequence: int = 0) -> bytes:
+    return INNER.pack(kind, stream, 0, salt, sequence) + content
 
 
 def test_the_wire_shows_nothing_of_what_is_said() -> None:
@@ -113,18 +115,18 @@ def test_earlier_incarnations_are_refused() -> None:
 
 
 def test_another_cluster_is_refused() -> None:
-    cluster, _, member = pair()
-    for boot in (1, 2):
+    cluster, manager, member = pair()
+    for boot, salt in ((1, manager.bus.salt), (2, SALT)):
         # The last of many has a counter that was not used yet.
-        *_, forged = forge(Flow(1, IN, 1, boot), OTHER_SECRET, *[inner(Kind.DATA, stream=2, sequence=1)] * 500)
+        *_, forged = forge(Flow(1, IN, 1, boot, salt), OTHER_SECRET, *[inner(Kind.DATA, stream=2, sequence=1)] * 500)
         assert inject(cluster, member, forged).forged == 1
     cluster.run(1.0)
     assert [change.state for change in member.changes if change.node == 1] == [MemberState.UP]
 
 
 def test_any_changed_or_missing_byte_is_refused() -> None:
-    cluster, _, member = pair()
-    datagram = forge(Flow(1, IN, 1, 1), SECRET, *[inner(Kind.STATUS)] * 500)[-1]
+    cluster, manager, member = pair()
+    datagram = forge(Flow(1, IN, 1, 1, manager.bus.salt), SECRET, *[inner(Kind.STATUS)] * 500)[-1]
     for at in range(len(datagram)):
         changed = bytearray(datagram)
         changed[at] ^= 0x10
@@ -140,14 +142,14 @@ def test_any_changed_or_missing_byte_is_refused() -> None:
 
 def test_plain_datagrams_are_refused_where_sealed_ones_are_due() -> None:
     cluster, _, member = pair()
-    prefix = prefix_of(Flow(0, IN, 1, 1))
+    prefix = prefix_of(Flow(0, IN, 1, 1, SALT))
     (parts,) = Sealer(Keys(None, None), prefix).seal([[inner(Kind.STATUS)]])
     assert inject(cluster, member, b"".join(parts)).foreign == 1
 
 
 @pytest.mark.parametrize(
     "flow",
-    [Flow(1, group_in(2), 1, 1), Flow(1, Address(IN.way.OUT, 1), 1, 1), Flow(1, to_node(1, 3), 1, 1)],
+    [Flow(1, group_in(2), 1, 1, 5), Flow(1, Address(IN.way.OUT, 1), 1, 1, 5), Flow(1, to_node(1, 3), 1, 1, 5)],
     ids=["channel", "way", "node"],
 )
 def test_what_is_for_others_is_refused(flow: Flow) -> None:
@@ -165,7 +167,7 @@ def test_authentic_nonsense_is_counted_and_has_no_effect() -> None:
     cluster, _, member = pair()
     cluster.run(0.2)
     contents = [b"", inner(Kind.STATUS, b"xyz"), inner(99), inner(Kind.REQUEST), inner(Kind.ACKNOWLEDGEMENT, bytes(16))]
-    fresh = forge(Flow(1, IN, 7, 1), SECRET, *contents)
+    fresh = forge(Flow(1, IN, 7, 1, SALT), SECRET, *contents)
     counters = inject(cluster, member, *fresh)
     assert counters.malformed == len(contents)
     cluster.run(0.2)
@@ -175,15 +177,15 @@ def test_authentic_nonsense_is_counted_and_has_no_effect() -> None:
 def test_data_of_unknown_streams_is_early() -> None:
     cluster, _, member = pair()
     forged = forge(
-        Flow(1, IN, 7, 1), SECRET, inner(Kind.DATA, stream=Stream.DATA, sequence=5), inner(Kind.DATA, stream=9)
+        Flow(1, IN, 7, 1, SALT), SECRET, inner(Kind.DATA, stream=Stream.DATA, sequence=5), inner(Kind.DATA, stream=9)
     )
     assert inject(cluster, member, *forged).early == 2
 
 
 def test_a_node_with_the_secret_that_breaks_the_chunks_is_told_of_as_a_loss() -> None:
     cluster, _, member = pair()
-    bad = inner(Kind.DATA, b"\x01", stream=Stream.DATA, boot=1, sequence=1)
-    inject(cluster, member, *forge(Flow(1, to_node(1, 2), 7, 1), SECRET, bad))
+    bad = inner(Kind.DATA, b"\x01", stream=Stream.DATA, salt=member.bus.salt, sequence=1)
+    inject(cluster, member, *forge(Flow(1, to_node(1, 2), 7, 1, SALT), SECRET, bad))
     member.take_events()
     assert member.bus.counters.malformed == 1
     assert member.checker.losses == {(7, 1, to_node(1, 2), Stream.DATA): 1}
@@ -191,7 +193,7 @@ def test_a_node_with_the_secret_that_breaks_the_chunks_is_told_of_as_a_loss() ->
 
 def test_strangers_are_looked_at_within_a_rate_and_members_go_on() -> None:
     cluster, manager, member = pair()
-    flood = [forge(Flow(1, IN, 9, boot), OTHER_SECRET, inner(Kind.STATUS))[0] for boot in range(1, 2_001)]
+    flood = [forge(Flow(1, IN, 9, boot, SALT), OTHER_SECRET, inner(Kind.STATUS))[0] for boot in range(1, 2_001)]
     counters = inject(cluster, member, *flood)
     assert counters.forged <= BUS_STRANGERS_PER_SECOND
     assert counters.forged + counters.crowded_out == 2_000
@@ -203,8 +205,9 @@ def test_strangers_are_looked_at_within_a_rate_and_members_go_on() -> None:
 def test_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "BUS_MEMBERS_MAX", 3)
     cluster, _, member = pair()
+    status = inner(Kind.STATUS, write_status(Status(False, [], [member.bus.salt])))
     for node in range(10, 20):
-        inject(cluster, member, *forge(Flow(1, IN, node, 1), SECRET, inner(Kind.STATUS, bytes(8))))
+        inject(cluster, member, *forge(Flow(1, IN, node, 1, SALT + node), SECRET, status))
     cluster.run(0.1)
     assert member.bus.counters.stale == 8
 
@@ -217,13 +220,31 @@ def test_garbage_never_crashes(data: bytes, segment: int) -> None:
     assert node.bus.take_events() == []
 
 
+def test_coalesced_datagrams_that_are_too_short_are_dropped_one_by_one() -> None:
+    """As a kernel hands them over that were sent in one call; the prefix is there for everybody to see."""
+    cluster, manager, member = pair()
+    prefix = next(datagram[:PREFIX_BYTES] for datagram in recorded(cluster, IN) if datagram[6] == 1)
+    manager.send(IN)
+    for length in range(1, HEADER_BYTES + 20):
+        for count in (1, 2, 3):
+            before = member.bus.counters.datagrams_in
+            # Of counters that were not seen yet, so that each would be opened.
+            short = (prefix + b"\xff" * 20)[:length]
+            member.bus.received(1, short * count, length, cluster.now)
+            member.bus.received(1, short * count + short[:-1], length, cluster.now)
+            assert member.bus.counters.datagrams_in == before + 2 * count + (length > 1), (length, count)
+    cluster.run(0.5)
+    assert member.state_of(1) is MemberState.UP
+    assert member.received_from(manager, IN) == [1]
+
+
 def test_garbage_behind_a_real_prefix_never_crashes() -> None:
     cluster, _, member = pair()
     random = Random(1)
-    prefixes = sorted({datagram[:16] for datagram in recorded(cluster) if datagram[6] == 1})
+    prefixes = sorted({datagram[:PREFIX_BYTES] for datagram in recorded(cluster) if datagram[6] == 1})
     garbage = [random.choice(prefixes) + random.randbytes(random.randrange(120)) for _ in range(2_000)]
     counters = inject(cluster, member, *garbage)
-    assert counters.forged + counters.foreign + counters.replayed == 2_000
+    assert counters.forged + counters.foreign + counters.replayed + counters.crowded_out == 2_000
     coalesced = b"".join(datagram.ljust(100, b"\0") for datagram in garbage)
     member.bus.received(1, coalesced, 100, cluster.now)
     cluster.run(0.5)

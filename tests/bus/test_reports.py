@@ -19,13 +19,19 @@ from tocsin.bus.reports import (
     write_request,
     write_status,
 )
-from tocsin.model.limits import BUS_DATAGRAM_BYTES_MIN, BUS_MEMBERS_MAX, BUS_NAK_RANGES_MAX
+from tocsin.model.limits import (
+    BUS_DATAGRAM_BYTES_MIN,
+    BUS_MEMBERS_MAX,
+    BUS_NAK_PACKETS_MAX,
+    BUS_NAK_RANGES_MAX,
+    BUS_WINDOW_PACKETS,
+)
 from tocsin.runtime.datagrams import Way
 
 STATUS = Status(
     False,
-    [Position(Stream.CONTROL, 5, 2, 4), Position(Stream.DATA, 9, 1, 0)],
-    [(1, 7), (2, 2**32 - 1)],
+    [Position(Stream.CONTROL, 5, 2, 4), Position(Stream.DATA, BUS_WINDOW_PACKETS, 1, 0)],
+    (7, 2**64 - 1),
 )
 ACKNOWLEDGED = [Acknowledged(Way.IN, Stream.DATA, 7), Acknowledged(Way.NODE, Stream.CONTROL, 0)]
 REQUEST = Request(Way.OUT, Stream.DATA, [(3, 3), (5, 9)])
@@ -33,14 +39,14 @@ REQUEST = Request(Way.OUT, Stream.DATA, [(3, 3), (5, 9)])
 
 def test_reports_come_back_as_they_were() -> None:
     assert read_status(write_status(STATUS)) == STATUS
-    leaving = Status(True, [], [])
+    leaving = Status(True, [], ())
     assert read_status(write_status(leaving)) == leaving
     assert read_acknowledgements(write_acknowledgements(ACKNOWLEDGED)) == ACKNOWLEDGED
     assert read_request(write_request(REQUEST)) == REQUEST
 
 
 def test_the_largest_reports_fit_the_smallest_datagram() -> None:
-    heard = [(node + 1, 1) for node in range(BUS_MEMBERS_MAX)]
+    heard = range(1, BUS_MEMBERS_MAX + 1)
     ranges = [(number, number) for number in range(BUS_NAK_RANGES_MAX)]
     assert len(write_status(Status(False, STATUS.positions, heard))) < BUS_DATAGRAM_BYTES_MIN - 100
     assert len(write_request(Request(Way.IN, Stream.DATA, ranges))) < BUS_DATAGRAM_BYTES_MIN - 100
@@ -48,12 +54,22 @@ def test_the_largest_reports_fit_the_smallest_datagram() -> None:
 
 @pytest.mark.parametrize(
     ("high", "low", "released"),
-    [(5, 0, 4), (5, 7, 5), (5, 3, 1), (5, 1, 6)],
-    ids=["low from 1", "low after all", "released before low", "released after high"],
+    [(5, 0, 4), (5, 7, 5), (5, 3, 1), (5, 1, 6), (BUS_WINDOW_PACKETS + 1, 1, 0), (2**64 - 1, 1, 0)],
+    ids=["low from 1", "low after all", "released before low", "released after high", "one too many", "far too many"],
 )
 def test_positions_that_contradict_each_other_are_refused(high: int, low: int, released: int) -> None:
     with pytest.raises(Malformed):
-        read_status(write_status(Status(False, [Position(Stream.DATA, high, low, released)], [])))
+        read_status(write_status(Status(False, [Position(Stream.DATA, high, low, released)], ())))
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [[(1, BUS_NAK_PACKETS_MAX + 1)], [(0, 2**64 - 1)], [(5, 9), (9, 12)], [(5, 9), (1, 2)], [(5, 5)] * 64],
+    ids=["too many", "everything", "twice", "falling", "the same"],
+)
+def test_a_request_for_more_than_any_receiver_asks_for_is_refused(ranges: list[tuple[int, int]]) -> None:
+    with pytest.raises(Malformed):
+        read_request(write_request(Request(Way.IN, Stream.DATA, ranges)))
 
 
 def test_unknown_ways_and_streams_and_backward_ranges_are_refused() -> None:

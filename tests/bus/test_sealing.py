@@ -14,7 +14,7 @@ from tocsin.model.values import Bytes
 from tocsin.runtime.datagrams import group_in, group_out
 
 SECRET = bytes(range(32))
-PREFIX = prefix_of(Flow(9, group_in(1), 2, 3))
+PREFIX = prefix_of(Flow(9, group_in(1), 2, 3, 4))
 
 
 class Forged(Exception):
@@ -65,7 +65,7 @@ def sealed(sealer: Sealer, *contents: bytes) -> list[memoryview]:
 
 
 def opened(opener: Opener, *datagrams: memoryview) -> list[bytes]:
-    return [bytes(content) for content in opener.open(datagrams)]
+    return [bytes(content) for content in opener.open(datagrams, lambda: True)]
 
 
 @pytest.mark.parametrize("used", [keys(), Keys(None, None)], ids=["sealed", "plain"])
@@ -103,8 +103,14 @@ def test_a_forgery_does_not_spoil_the_real_one() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [Flow(9, group_in(2), 2, 3), Flow(9, group_out(1), 2, 3), Flow(9, group_in(1), 4, 3), Flow(9, group_in(1), 2, 4)],
-    ids=["channel", "way", "sender", "boot"],
+    [
+        Flow(9, group_in(2), 2, 3, 4),
+        Flow(9, group_out(1), 2, 3, 4),
+        Flow(9, group_in(1), 4, 3, 4),
+        Flow(9, group_in(1), 2, 4, 4),
+        Flow(9, group_in(1), 2, 3, 5),
+    ],
+    ids=["channel", "way", "sender", "boot", "salt"],
 )
 def test_every_flow_has_its_own_key(other: Flow) -> None:
     suite = ShownSuite()
@@ -125,8 +131,8 @@ def test_keys_are_derived_as_hkdf_says() -> None:
     """RFC 5869 by hand: extract, then expand for one block."""
     suite = ShownSuite()
     Keys(SECRET, suite).cipher(PREFIX, 7)
-    extracted = hmac.new(b"tocsin bus 1", SECRET, "sha256").digest()
-    info = b"tocsin bus 1" + PREFIX + (7).to_bytes(8, "little")
+    extracted = hmac.new(b"tocsin bus 2", SECRET, "sha256").digest()
+    info = b"tocsin bus 2" + PREFIX + (7).to_bytes(8, "little")
     assert suite.ciphers[0].key == hmac.new(extracted, info + b"\1", "sha256").digest()
 
 
@@ -143,6 +149,24 @@ def test_nonces_never_repeat_also_when_keys_change(monkeypatch: pytest.MonkeyPat
     opener = Opener(keys(), PREFIX)
     assert len(opened(opener, *datagrams[5:], *datagrams[:5])) == 10
     assert opened(opener, *datagrams) == [] and opener.replays == 10
+
+
+def test_another_key_is_only_derived_when_that_is_admitted_and_the_last_two_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sealing, "BUS_PACKETS_PER_KEY", 4)
+    suite = ShownSuite()
+    datagrams = sealed(Sealer(keys(), PREFIX), *[b"content"] * 8)
+    opener = Opener(Keys(SECRET, suite), PREFIX)
+    assert len(opener.open(datagrams[:5], lambda: False)) == 4
+    assert opener.crowded_out == 1 and len(suite.ciphers) == 1
+    answers = iter([True])
+    assert len(opener.open([datagrams[5]], lambda: next(answers))) == 1
+    assert len(opener.open(datagrams[6:] + datagrams[4:5], lambda: False)) == 3
+    # The key before is there for what comes late.
+    late = Opener(Keys(SECRET, suite), PREFIX)
+    assert len(late.open(datagrams[4:], lambda: True)) == len(late.open(datagrams[:4], lambda: True)) == 4
+    assert len(suite.ciphers) == 4
 
 
 def test_a_short_secret_is_refused() -> None:

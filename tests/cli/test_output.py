@@ -17,6 +17,7 @@ from tocsin.cli.output import (
     abandon_output,
     counted,
     duration_ms,
+    note,
     print_fields,
     print_json,
     print_table,
@@ -112,3 +113,54 @@ def test_a_closed_pipe_is_told_apart_from_errors(monkeypatch: pytest.MonkeyPatch
         # What could not be written must not be tried again when the file is closed.
         abandon_output()
     os.close(writing)
+
+
+class ByteTerminal(io.TextIOWrapper):
+    """A terminal that bytes can be written to, as commands write bodies."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+HOSTILE = "\x1b]0;pwned\x07 \x9b2J \u202eexe\r\tend"
+SHOWN = r"\x1b]0;pwned\x07 \x9b2J \u202eexe\x0d"
+
+
+def test_a_terminal_shows_escapes_of_others_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", ByteTerminal(raw, "utf-8"))
+    with LineWriter() as out:
+        out.line(HOSTILE.encode())
+        out.line(b"\xff\x1b[31m")
+        out.json({"name": HOSTILE})
+    seen = raw.getvalue().decode()
+    assert SHOWN + "\tend\n" in seen and r"\xff\x1b[31m" in seen
+    assert not any(bad in seen for bad in "\x1b\x07\x9b\u202e\r")
+
+
+def test_a_pipe_gets_what_a_message_has(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    with LineWriter() as out:
+        out.line(HOSTILE.encode() + b"\xff")
+    print_table(("name",), [(HOSTILE,)])
+    assert capfdbinary.readouterr().out == HOSTILE.encode() + b"\xff\n" + HOSTILE.encode() + b"\n"
+
+
+def test_a_table_on_a_terminal_obeys_neither_escapes_nor_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "200")
+    print_table(("name",), [(HOSTILE + "[red]x[/red]",)], title=HOSTILE + "[bold]t[/bold]")
+    seen = terminal.getvalue()
+    assert seen.count(SHOWN) == 2 and "[red]x[/red]" in seen and "[bold]t[/bold]" in seen
+    assert not any(bad in seen for bad in "\x07\x9b\u202e\r") and "\x1b]" not in seen
+
+
+def test_a_note_on_a_terminal_shows_escapes_written_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note(HOSTILE)
+    assert capsys.readouterr().err == HOSTILE + "\n"
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    note(HOSTILE)
+    assert terminal.getvalue() == SHOWN + "\tend\n"

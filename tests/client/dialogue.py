@@ -19,6 +19,7 @@ from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import ConnectionFailed
 from tocsin.model.identity import UniqueId, unique_id
 from tocsin.model.limits import FRAME_BYTES_MAX
+from tocsin.model.secret import Secret
 from tocsin.model.values import Type
 from tocsin.wire.frames import (
     Confirm,
@@ -53,6 +54,8 @@ class Dialogue:
         self.lock = threading.Lock()
         self.now_seconds = 1000.0
         self.wall = 1_700_000_000_000
+        if "password" in settings:
+            settings["password"] = Secret(settings["password"])
         self.core = Core(Settings(parse_url(url), **settings), self, chance=lambda: 0.5, nonce=lambda: "nonce" * 5)
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self.heard: list[Frame] = []

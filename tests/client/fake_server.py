@@ -161,7 +161,7 @@ class FakeServer:
             last = max((last for (_, where), last in self.stored.items() if where == fields["destination"]), default=0)
             reply |= {"last_sequence": last if self.connections > 1 else 0, "credit": 1 << 40}
         elif fields["op"] == "consumer.open":
-            reply |= {"kept": fields.get("held", [])}
+            reply |= {"kept": fields.get("held", b"")}
         elif fields["op"] == "stage.last":
             reply |= {"epoch": -1}
         elif fields["op"] == "stage.drop":

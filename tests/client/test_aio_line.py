@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from tocsin.client.aio import connect
 from tocsin.model import errors
 from tocsin.model.destination import Destination, Kind
 from tocsin.model.message import Message
-from tocsin.wire.frames import FrameType
+from tocsin.wire.frames import FrameType, control
 
 QUEUE = Destination(Kind.QUEUE, "orders")
 
@@ -220,5 +221,39 @@ def test_close_returns_when_the_server_has_let_go_of_everything(server: FakeServ
         assert not closing.done()
         server.hanging_up.set()
         await closing
+
+    run(scenario())
+
+
+def test_what_a_server_said_before_it_hung_up_is_heard_though_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that has no room says so at once; on a local socket the first frame then finds nobody."""
+
+    def refused(_path: str) -> socket.socket:
+        line, server = socket.socketpair()
+        fields = {"id": 0, "code": errors.ResourceExhausted.code, "text": "There is no room."}
+        with server:
+            server.sendall(control(FrameType.FAILURE, 0, fields))
+        line.setblocking(False)
+        return line
+
+    async def scenario() -> None:
+        with pytest.raises(errors.ResourceExhausted, match="There is no room"):
+            await connect("tocsin://unix:/nowhere", reconnect_timeout=0.2)
+
+    monkeypatch.setattr("tocsin.runtime.local.dial", refused)
+    run(scenario())
+
+
+def test_an_error_that_was_not_told_yet_is_told_before_it_is_closed(server: FakeServer) -> None:
+    async def scenario() -> None:
+        told: list[errors.TocsinError] = []
+        connection = await connect(server.url)
+        connection.on_error = told.append
+        lost = errors.NotAcknowledged("lost")
+        connection._line.core.tell(lost)
+        await connection.close()
+        assert told == [lost]
 
     run(scenario())

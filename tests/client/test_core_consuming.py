@@ -11,6 +11,7 @@ from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.operations import close_session, receive
 from tocsin.model import errors
 from tocsin.model.identity import unique_id
+from tocsin.model.ranges import pack_ranges
 from tocsin.wire.frames import Deliver, FrameType, Outcome, control, write_deliver
 
 
@@ -374,10 +375,10 @@ def test_resume_names_what_is_held_and_drops_what_went_elsewhere_unseen() -> Non
     dialogue.lose()
     dialogue.login(resumed=True)
 
-    asked = dialogue.answer(consumer_open={"kept": [0, 2, 4, 5]})
+    asked = dialogue.answer(consumer_open={"kept": pack_ranges([(0, 2), (4, 5)])})
 
     (request,) = [request for request in asked if request["op"] == "consumer.open"]
-    assert request["held"] == [0, 6]
+    assert request["held"] == pack_ranges([(0, 6)])
     assert request["messages"] == 95
     assert take_all(consumer) == ["b", "e"]
     seen.ack()
@@ -395,10 +396,10 @@ def test_what_came_from_another_server_is_never_claimed() -> None:
     for _ in range(2):
         dialogue.lose()
         dialogue.login(connection=elsewhere)
-    asked = dialogue.answer(consumer_open={"kept": []})
+    asked = dialogue.answer(consumer_open={"kept": pack_ranges([])})
 
     (request,) = [request for request in asked if request["op"] == "consumer.open"]
-    assert request["held"] == []
+    assert request["held"] == b""
     assert take_all(consumer) == []
     with pytest.raises(errors.NotAcknowledged):
         seen.ack()
@@ -410,7 +411,7 @@ def test_what_came_from_another_server_is_never_claimed() -> None:
     dialogue.lose()
     dialogue.login(connection=elsewhere)
     (request,) = [request for request in dialogue.answer() if request["op"] == "consumer.open"]
-    assert request["held"] == [0, 1]
+    assert request["held"] == pack_ranges([(0, 1)])
 
 
 @pytest.mark.parametrize("ack", ["auto", "client"])
@@ -422,7 +423,7 @@ def test_what_came_from_another_server_settles_nothing_here(ack: str) -> None:
     assert old is not None
     dialogue.lose()
     dialogue.login(connection=unique_id(2, 2, 2, 7))
-    dialogue.answer(consumer_open={"kept": []})
+    dialogue.answer(consumer_open={"kept": pack_ranges([])})
     dialogue.deliver(consumer, ["new"])
 
     with pytest.raises(errors.NotAcknowledged) if ack == "client" else nullcontext():
@@ -447,7 +448,7 @@ def test_acknowledged_while_the_line_was_down_is_not_acknowledged_at_another_ser
     dialogue.lose()
     old.ack()
     dialogue.login(connection=unique_id(2, 2, 2, 7))
-    dialogue.answer(consumer_open={"kept": []})
+    dialogue.answer(consumer_open={"kept": pack_ranges([])})
     dialogue.deliver(consumer, ["new"])
     dialogue.pass_time(0.006)
     assert dialogue.settled() == []
@@ -464,10 +465,10 @@ def test_resume_repeats_settlements_that_were_not_confirmed_for_what_was_kept() 
     dialogue.lose()
     dialogue.login(resumed=True)
 
-    asked = dialogue.answer(consumer_open={"kept": [[2, 4]]})
+    asked = dialogue.answer(consumer_open={"kept": pack_ranges([(2, 4)])})
 
     (request,) = [request for request in asked if request["op"] == "consumer.open"]
-    assert request["held"] == [0, 4]
+    assert request["held"] == pack_ranges([(0, 4)])
     (again,) = dialogue.settled()
     assert (again.number, again.ranges, again.outcome) == (settle.number, [(2, 4)], Outcome.ACKNOWLEDGE)
     assert not durable.is_done()
@@ -485,7 +486,7 @@ def test_acknowledgements_made_while_the_line_is_down_are_sent_when_it_is_up() -
     dialogue.pass_time(0.006)
     dialogue.login(resumed=True)
 
-    dialogue.answer(consumer_open={"kept": [0, 2]})
+    dialogue.answer(consumer_open={"kept": pack_ranges([(0, 2)])})
 
     assert [settle.ranges for settle in dialogue.settled()] == [[(0, 2)]]
 
@@ -528,7 +529,7 @@ def test_somebody_who_waits_without_prefetch_is_served_after_a_loss() -> None:
     ready = consumer.when_ready()
     dialogue.lose()
     dialogue.login(resumed=True)
-    dialogue.answer(consumer_open={"kept": []})
+    dialogue.answer(consumer_open={"kept": pack_ranges([])})
 
     assert [credit.messages for credit in dialogue.credits()] == [1]
     dialogue.deliver(consumer, ["a"])
@@ -579,7 +580,7 @@ def test_what_the_server_could_not_keep_is_dropped_unless_it_was_handed_out() ->
     first = consumer.take()
     assert first is not None and first.body == "a"
 
-    dialogue.say(control(FrameType.NOTICE, 1, {"consumer": consumer.number, "gone": [0, 2, 3, 4]}))
+    dialogue.say(control(FrameType.NOTICE, 1, {"consumer": consumer.number, "gone": pack_ranges([(0, 2), (3, 4)])}))
 
     assert take_all(consumer) == ["c", "e"]
     dialogue.pass_time(0.006)

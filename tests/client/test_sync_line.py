@@ -321,3 +321,14 @@ def test_iteration_over_a_buffer_takes_messages_in_order(server: FakeServer, con
     consumer.close()
     with pytest.raises(errors.IllegalState):
         next(iter(consumer))
+
+
+def test_an_error_that_was_not_told_yet_is_told_before_it_is_closed(server: FakeServer) -> None:
+    told: list[errors.TocsinError] = []
+    connection = connect(server.url)
+    connection.on_error = told.append
+    lost = errors.NotAcknowledged("lost")
+    with connection._line.lock:
+        connection._line.core.tell(lost)
+    connection.close()
+    assert told == [lost]

@@ -6,12 +6,13 @@ import pytest
 
 from tocsin.client.url import parse_url
 from tocsin.model.errors import ConfigError
+from tocsin.model.secret import Secret
 
 
 def test_a_full_url() -> None:
     url = parse_url("tocsins://ad%40a:p%3Aw@one:1,two,[::1]:3/?client_id=me&heartbeat=2.5&reconnect_timeout=9")
     assert url.hosts == (("one", 1), ("two", 7177), ("::1", 3))
-    assert (url.tls, url.user, url.password, url.client_id) == (True, "ad@a", "p:w", "me")
+    assert (url.tls, url.user, url.password, url.client_id) == (True, "ad@a", Secret("p:w"), "me")
     assert url.numbers == {"heartbeat": 2.5, "reconnect_timeout": 9.0}
     assert str(url) == "tocsins://ad@a@one:1,two:7177,[::1]:3"
 
@@ -20,6 +21,30 @@ def test_a_short_url() -> None:
     url = parse_url("tocsin://localhost")
     assert url.hosts == (("localhost", 7177),)
     assert (url.tls, url.user, url.password, url.client_id) == (False, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("tocsin://unix:/var/lib/tocsin/client.socket", "/var/lib/tocsin/client.socket"),
+        ("tocsin://unix:/var/lib/tocsin/client.socket/?client_id=me", "/var/lib/tocsin/client.socket"),
+        ("tocsin://unix:/var/lib/tocsin/client.socket?client_id=me", "/var/lib/tocsin/client.socket"),
+        ("tocsin://ada:lovelace@unix:data/client.socket", "data/client.socket"),
+        ("tocsin://unix:/a%2Cb%40c%3Fd%25e f/client.socket", "/a,b@c?d%e f/client.socket"),
+    ],
+)
+def test_a_local_socket_is_named_by_its_path(text: str, path: str) -> None:
+    url = parse_url(text)
+    (place,) = url.hosts
+    assert place.path == path
+    assert parse_url(str(url)).hosts == url.hosts
+    assert url.client_id == ("me" if "client_id" in text else None)
+
+
+def test_a_local_socket_may_be_one_of_a_list() -> None:
+    url = parse_url("tocsin://one:1,unix:/a/b.socket,two/?heartbeat=2")
+    assert [place.path for place in url.hosts] == [None, "/a/b.socket", None]
+    assert str(url) == "tocsin://one:1,unix:/a/b.socket,two:7177"
 
 
 @pytest.mark.parametrize(
@@ -36,6 +61,11 @@ def test_a_short_url() -> None:
         ("tocsin://[::1", "bracket"),
         ("tocsin://[::1]x", "bracket"),
         ("tocsin://one/path", "path"),
+        ("tocsin://one/,two", "path"),
+        ("tocsin://unix:", "path of a socket"),
+        ("tocsin://unix:/?client_id=me", "path of a socket"),
+        ("tocsin://unix:%00abstract", "path of a socket"),
+        ("tocsin://one/?transport=tcp", "transport"),
         ("tocsin://one/?heartbeat=soon", "heartbeat=soon"),
         ("tocsin://one/?colour=red", "colour"),
     ],

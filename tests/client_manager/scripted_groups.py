@@ -6,6 +6,7 @@ confirmed only when the test says so.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +37,9 @@ from tocsin.cluster.slots import SlotTable
 from tocsin.model.batch import Block
 from tocsin.model.errors import InvalidClientId, InvalidDestination, TocsinError
 from tocsin.model.identity import DestinationId
+from tocsin.model.ranges import pack_ranges
 from tocsin.testing.scripted_client import ScriptedClient
+from tocsin.wire.scram import Credentials
 
 SECRET = b"the secret of the whole cluster!"
 
@@ -91,7 +94,7 @@ class ScriptedGroup:
                 fields = {"destination": DestinationId(5), "last_sequence": self.last_sequence, "since": self.since}
                 return self._scripted("producer.open", command.request) or Answer(command.request, fields)
             case OpenConsumer():
-                kept = {} if command.held is None else {"kept": [list(each) for each in command.held]}
+                kept = {} if command.held is None else {"kept": pack_ranges(command.held)}
                 return self._scripted("consumer.open", command.request) or Answer(command.request, kept)
             case CloseConnection():
                 return Answer(command.request, {}) if command.request else None
@@ -146,13 +149,19 @@ class ScriptedGroup:
 class Cluster:
     """One client manager; several of them may share groups."""
 
-    def __init__(self, groups: list[ScriptedGroup] | None = None, node: int = 1, **settings: Any) -> None:
+    def __init__(
+        self,
+        groups: list[ScriptedGroup] | None = None,
+        node: int = 1,
+        find_user: Callable[[str], Credentials | None] | None = None,
+        **settings: Any,
+    ) -> None:
         self.groups = {group.number: group for group in groups or [ScriptedGroup(1)]}
         self.now = 100.0
         self.manager = f"{node}/1"
         self.port = ClusterClients(
             Settings(heartbeat=1e9, clustered=True, **settings),
-            Login(SECRET, bytes, None),
+            Login(SECRET, bytes, find_user),
             Identities(1, node, 1),
             SlotTable.round_robin(sorted(self.groups)),
             tuple(self.groups),
@@ -176,9 +185,14 @@ class Cluster:
         self.port.clients.connected(client.number, "test", self.now)
         return client
 
-    def connect(self, client_id: str | None = None, resume: ScriptedClient | None = None) -> ScriptedClient:
+    def connect(
+        self,
+        client_id: str | None = None,
+        resume: ScriptedClient | None = None,
+        login: tuple[str, str] | None = None,
+    ) -> ScriptedClient:
         client = self.dial()
-        client.hello(client_id, resume)
+        client.hello(client_id, resume, login)
         return client
 
     def receive(self, connection: int, data: bytes) -> None:

@@ -18,6 +18,7 @@ from tocsin.cluster.commands import (
     SettleMessages,
 )
 from tocsin.model.errors import IllegalState, InvalidDestination
+from tocsin.model.ranges import pack_ranges
 from tocsin.wire.frames import FrameType, Outcome
 
 
@@ -138,14 +139,15 @@ def test_what_a_consumer_holds_and_has_settled_is_said_again() -> None:
 
     cluster.fail_over(group)
     again = group.take_taken()
-    assert kinds(again) == ["OpenProducer", "OpenConsumer", "SettleMessages", "SettleMessages"]
+    assert kinds(again) == ["OpenProducer", "OpenConsumer", "SettleMessages", "SettleMessages", "SettleMessages"]
     reopened = again[1]
     assert isinstance(reopened, OpenConsumer) and reopened.held == [(11, 15)]
-    assert [each.settle.number for each in again if isinstance(each, SettleMessages)] == [2, 3]
-    assert [each.settle.outcome for each in again if isinstance(each, SettleMessages)] == [
-        Outcome.NACK,
-        Outcome.ACKNOWLEDGE,
-    ]
+    assert [each.settle.number for each in again if isinstance(each, SettleMessages)] == [2, 3, 4]
+    assert [(each.settle.outcome, each.settle.ranges) for each in again if isinstance(each, SettleMessages)] == [
+        (Outcome.NACK, [(11, 12)]),
+        (Outcome.ACKNOWLEDGE, [(12, 13)]),
+        (Outcome.RENEW, []),
+    ], "a renewal is said again for its number alone"
     cluster.reply(group, SettledTo(consumer_key(opened), 3))
     assert consumer.settled == 3
     cluster.fail_over(group, 12)
@@ -246,10 +248,10 @@ def test_a_consumer_is_told_what_is_not_its_own_any_more() -> None:
     producer.send(*"abcd")
     opened, publish = group.take_taken()[1:]
     cluster.reply(group, stored(publish), delivery(opened, publish, 0))
-    group.answers["consumer.open"] = {"kept": [[0, 1], [3, 4]]}
+    group.answers["consumer.open"] = {"kept": pack_ranges([(0, 1), (3, 4)])}
     cluster.fail_over(group)
     (notice,) = client.take(FrameType.NOTICE)
-    assert notice.fields() == {"consumer": consumer.number, "gone": [1, 3]}
+    assert notice.fields() == {"consumer": consumer.number, "gone": pack_ranges([(1, 3)])}
 
 
 def test_a_consumer_that_can_not_be_opened_again_ends() -> None:

@@ -9,6 +9,8 @@ from tests.client_manager.scripted_groups import Cluster
 from tocsin.cluster.commands import Publish
 from tocsin.model.batch import DeliveryMode
 from tocsin.model.errors import ProducerExpired
+from tocsin.model.ranges import unpack_ranges
+from tocsin.wire.frames import FrameType
 
 
 def cluster_of(*groups: RealGroup) -> Cluster:
@@ -172,7 +174,7 @@ def test_a_client_that_comes_to_another_client_manager_goes_on_there() -> None:
     resumed = again.producer("queue:orders", former=producer)
     assert resumed.confirmed == 3
     held = again.consumer("queue:orders", former=consumer)
-    assert held.opened is not None and held.opened["kept"] == [[1, 3]]
+    assert held.kept == [(1, 3)]
     # The client manager that it left says late what it thinks: nothing of that counts.
     one.hang_up(client)
     one.advance(60.0)
@@ -247,3 +249,45 @@ def test_requests_about_one_topic_go_to_its_group() -> None:
         assert client.request("offset.range", destination=f"topic:t{index}")["retained"]
     held = [state for group in groups for state in group.driver.manager.directory if state.holds.rows]
     assert sorted(state.address.name for state in held) == ["t0", "t1", "t2", "t3"]
+
+
+def test_a_client_that_resumes_with_many_gaps_keeps_what_it_holds() -> None:
+    """50,000 messages, every other one acknowledged, then a hiccup; then another member leads the group."""
+    group = RealGroup(1)
+    cluster = Cluster([group])
+    client = cluster.connect("me")
+    session = client.session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders", messages=65_536)
+    for _ in range(5):
+        producer.send(*["x"] * 10_000)
+    messages = consumer.take()
+    assert len(messages) == 50_000
+    for start in range(0, 50_000, 10_000):
+        consumer.ack(*messages[start : start + 10_000 : 2])
+    cluster.hang_up(client)
+    again = cluster.connect("me", resume=client)
+    resumed = again.session(1, session).consumer("queue:orders", former=consumer, messages=65_536)
+    assert resumed.kept == [(offset, offset + 1) for offset in range(1, 50_000, 2)]
+    assert resumed.take() == []
+
+    group.crash()
+    cluster.fail_over(group)
+    assert again.take(FrameType.NOTICE) == [] and resumed.take() == [], "it goes on as if nothing had happened"
+
+
+def test_a_client_hears_of_all_that_is_gone_however_many_gaps_it_has() -> None:
+    group = RealGroup(1)
+    cluster = Cluster([group])
+    client = cluster.connect("me")
+    session = client.session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders", messages=65_536)
+    for _ in range(5):
+        producer.send(*["x"] * 10_000, mode=DeliveryMode.NON_PERSISTENT)
+    messages = consumer.take()
+    for start in range(0, 50_000, 10_000):
+        consumer.ack(*messages[start : start + 10_000 : 2])
+    group.crash()
+    cluster.fail_over(group)
+    notices = [frame.fields() for frame in client.take(FrameType.NOTICE)]
+    gone = [each for fields in notices for each in unpack_ranges(fields["gone"])]
+    assert gone == [(offset, offset + 1) for offset in range(1, 50_000, 2)]

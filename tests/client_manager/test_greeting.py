@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.client_manager.machine import Settings
+from tocsin.client_manager.login import Identities, Login
+from tocsin.client_manager.machine import ClientManager, Settings
 from tocsin.model.errors import AuthenticationFailed, InvalidClientId, ProtocolError, TocsinError, from_code
 from tocsin.model.limits import FRAME_BYTES_BEFORE_LOGIN
+from tocsin.testing.disk import SeededRandom
 from tocsin.testing.driver import Driver, Setup
 from tocsin.testing.scripted_client import ScriptedClient
-from tocsin.wire.frames import FrameType, control
+from tocsin.wire.frames import Frame, FrameType, control
+from tocsin.wire.reader import FrameReader
+from tocsin.wire.resume_proof import resume_proof
 from tocsin.wire.scram import Credentials, ScramClient, make_credentials
 
 
@@ -20,17 +24,23 @@ def refusal(client: ScriptedClient) -> TocsinError:
 
 
 def guarded() -> Driver:
-    users: dict[str, Credentials] = {"anna": make_credentials("anna", "secret", salt=b"salt" * 4, iterations=4096)}
+    users: dict[str, Credentials] = {"anna": make_credentials("anna", "secret", salt=b"salt" * 4, iterations=100_000)}
     return Driver(Setup(find_user=users.get))
 
 
-def log_in(driver: Driver, user: str, password: str, **extra: object) -> ScriptedClient:
+def log_in(driver: Driver, user: str, password: str, ticket: dict[str, bytes] | None = None) -> ScriptedClient:
+    """With a ticket, its token is proved together with the password."""
     client = driver.dial()
     scram = ScramClient(user, password, nonce="client-nonce-0123456789")
-    client.send(control(FrameType.HELLO, 0, {"version": 1, "user": user, "sasl": scram.start(), **extra}))
+    client.send(control(FrameType.HELLO, 0, {"version": 1, "user": user, "sasl": scram.start()}))
     challenges = client.take(FrameType.CHALLENGE)
     if challenges:
-        client.send(control(FrameType.RESPONSE, 0, {"sasl": scram.answer(challenges[0].fields()["sasl"])}))
+        fields: dict[str, object] = {"sasl": (answer := scram.answer(challenges[0].fields()["sasl"]))}
+        if ticket is not None:
+            fields["resume"] = {
+                "connection": ticket["connection"], "proof": resume_proof(ticket["token"], answer)
+            }  # fmt: skip
+        client.send(control(FrameType.RESPONSE, 0, fields))
     return client
 
 
@@ -56,6 +66,22 @@ def test_a_wrong_password_and_an_unknown_user_are_refused_alike(user: str, passw
 def test_a_server_with_users_wants_a_login() -> None:
     client = guarded().dial()
     client.send(control(FrameType.HELLO, 0, {"version": 1}))
+    assert isinstance(refusal(client), AuthenticationFailed)
+
+
+@pytest.mark.parametrize("then", ["removed", "another password"])
+def test_a_login_that_began_with_keys_of_before_does_not_outlive_them(then: str) -> None:
+    users = {"anna": make_credentials("anna", "secret", salt=b"salt" * 4)}
+    driver = Driver(Setup(find_user=users.get))
+    client = driver.dial()
+    scram = ScramClient("anna", "secret", nonce="client-nonce-0123456789")
+    client.send(control(FrameType.HELLO, 0, {"version": 1, "sasl": scram.start()}))
+    answer = scram.answer(client.take(FrameType.CHALLENGE)[0].fields()["sasl"])
+    del users["anna"]
+    if then != "removed":
+        users["anna"] = make_credentials("anna", then, salt=b"salt" * 4)
+    driver.broker.clients.review()
+    client.send(control(FrameType.RESPONSE, 0, {"sasl": answer}))
     assert isinstance(refusal(client), AuthenticationFailed)
 
 
@@ -162,6 +188,28 @@ def test_a_client_may_be_back_before_the_server_noticed_that_it_was_gone() -> No
     assert resumed.bodies() == ["two"]
 
 
+@pytest.mark.parametrize("away", [False, True])
+def test_a_resume_that_is_refused_takes_nothing_from_who_it_was_for(away: bool) -> None:
+    driver = Driver()
+    client = driver.connect()
+    driver.connect().session().producer("queue:q").send("one")
+    client.session().consumer("queue:q")
+    assert len(client.take(FrameType.DELIVER)) == 1
+    if away:
+        driver.hang_up(client)
+    for bad in ("x" * 300, ""):
+        with pytest.raises(InvalidClientId):
+            driver.connect(bad, resume=client)
+    if not away:
+        assert client.request("destination.list")
+        driver.hang_up(client)
+    driver.advance(Settings().grace + 2.0)
+    other = driver.connect()
+    other.session().consumer("queue:q")
+    assert len(other.take(FrameType.DELIVER)) == 1, "what it held is free when the grace is over"
+    assert len(driver.broker.clients.connections()) == 2, "who sent, and who consumes now"
+
+
 def test_a_forged_ticket_resumes_nothing() -> None:
     driver = Driver()
     client = driver.connect()
@@ -177,7 +225,7 @@ def test_a_forged_ticket_resumes_nothing() -> None:
 @pytest.mark.parametrize(("user", "same"), [("anna", True), ("bert", False)])
 def test_a_ticket_is_good_for_the_user_who_got_it(restarted: bool, user: str, same: bool) -> None:
     """Also at a server that knows nothing of the connection any more."""
-    users = {name: make_credentials(name, "secret", salt=b"salt" * 4, iterations=4096) for name in ("anna", "bert")}
+    users = {name: make_credentials(name, "secret", salt=b"salt" * 4, iterations=100_000) for name in ("anna", "bert")}
     driver = Driver(Setup(find_user=users.get))
     anna = log_in(driver, "anna", "secret")
     welcome = anna.take(FrameType.WELCOME)[0].fields()
@@ -185,13 +233,13 @@ def test_a_ticket_is_good_for_the_user_who_got_it(restarted: bool, user: str, sa
     if restarted:
         driver = driver.kill()
     ticket = {"connection": welcome["connection"], "token": welcome["token"]}
-    again = log_in(driver, user, "secret", resume=ticket).take(FrameType.WELCOME)[0].fields()
+    again = log_in(driver, user, "secret", ticket).take(FrameType.WELCOME)[0].fields()
     assert (again["connection"] == welcome["connection"]) is same
     assert again["resumed"] is False
 
 
 def test_nobody_resumes_the_sessions_of_another_user() -> None:
-    users = {name: make_credentials(name, "secret", salt=b"salt" * 4, iterations=4096) for name in ("anna", "bert")}
+    users = {name: make_credentials(name, "secret", salt=b"salt" * 4, iterations=100_000) for name in ("anna", "bert")}
     driver = Driver(Setup(find_user=users.get))
     anna = log_in(driver, "anna", "secret")
     welcome = anna.take(FrameType.WELCOME)[0].fields()
@@ -201,9 +249,78 @@ def test_nobody_resumes_the_sessions_of_another_user() -> None:
     ticket = {"connection": welcome["connection"], "token": welcome["token"]}
     resumed = {}
     for user in ("bert", "anna"):
-        again = log_in(driver, user, "secret", resume=ticket)
+        again = log_in(driver, user, "secret", ticket)
         resumed[user] = again.take(FrameType.WELCOME)[0].fields()["resumed"]
     assert resumed == {"bert": False, "anna": True}
+
+
+def test_a_token_that_is_shown_instead_of_proved_opens_nothing_where_there_are_users() -> None:
+    """It would be shown before the server has proved itself; so no client does, and whoever found one gains nothing."""
+    driver = guarded()
+    anna = log_in(driver, "anna", "secret")
+    welcome = anna.take(FrameType.WELCOME)[0].fields()
+    anna.identity = welcome["connection"]
+    anna.session()
+    driver.hang_up(anna)
+    shown = {"connection": welcome["connection"], "token": welcome["token"]}
+    client = driver.dial()
+    scram = ScramClient("anna", "secret", nonce="client-nonce-0123456789")
+    client.send(control(FrameType.HELLO, 0, {"version": 1, "sasl": scram.start(), "resume": shown}))
+    answer = scram.answer(client.take(FrameType.CHALLENGE)[0].fields()["sasl"])
+    client.send(control(FrameType.RESPONSE, 0, {"sasl": answer, "resume": shown}))
+    again = client.take(FrameType.WELCOME)[0].fields()
+    assert (again["resumed"], again["connection"] == welcome["connection"]) == (False, False)
+
+
+def test_the_proof_of_another_login_opens_nothing() -> None:
+    driver = guarded()
+    anna = log_in(driver, "anna", "secret")
+    welcome = anna.take(FrameType.WELCOME)[0].fields()
+    driver.hang_up(anna)
+    client = driver.dial()
+    scram = ScramClient("anna", "secret", nonce="client-nonce-0123456789")
+    client.send(control(FrameType.HELLO, 0, {"version": 1, "sasl": scram.start()}))
+    answer = scram.answer(client.take(FrameType.CHALLENGE)[0].fields()["sasl"])
+    recorded = {"connection": welcome["connection"], "proof": resume_proof(welcome["token"], b"another" + answer)}
+    client.send(control(FrameType.RESPONSE, 0, {"sasl": answer, "resume": recorded}))
+    assert client.take(FrameType.WELCOME)[0].fields()["connection"] != welcome["connection"]
+
+
+@pytest.mark.parametrize(
+    ("over_tls", "binding", "refused"),
+    [
+        (True, b"of the server", None),
+        (True, b"of somebody between", "somebody stands between"),
+        (True, None, "SCRAM-SHA-256-PLUS"),
+        (False, b"of the server", "does not end at this server"),
+    ],
+)
+def test_over_tls_a_login_is_bound_to_the_certificate(
+    over_tls: bool, binding: bytes | None, refused: str | None
+) -> None:
+    users: dict[str, Credentials] = {"anna": make_credentials("anna", "secret", salt=b"salt" * 4)}
+    login = Login(b"s" * 32, SeededRandom(1).bytes, users.get, lambda: [b"of the server"])
+    clients = ClientManager(Settings(), login, Identities(1, 1, 1))
+    clients.connected(1, "test", 0.0, over_tls=over_tls)
+    scram = ScramClient("anna", "secret", nonce="client-nonce-0123456789", binding=binding)
+    clients.received(1, control(FrameType.HELLO, 0, {"version": 1, "sasl": scram.start()}), 0.0)
+    answer = said(clients)
+    if answer.type is FrameType.CHALLENGE:
+        response = control(FrameType.RESPONSE, 0, {"sasl": scram.answer(answer.fields()["sasl"])})
+        clients.received(1, response, 0.0)
+        answer = said(clients)
+    if refused is None:
+        assert answer.type is FrameType.WELCOME
+        scram.finish(answer.fields()["sasl"])
+    else:
+        assert answer.type is FrameType.FAILURE
+        assert refused in answer.fields()["text"]
+
+
+def said(clients: ClientManager) -> Frame:
+    ((_, parts),) = clients.take_out()
+    (frame,) = FrameReader(FRAME_BYTES_BEFORE_LOGIN).feed(b"".join(parts))
+    return frame
 
 
 def test_a_session_under_another_number_begins_anew() -> None:

@@ -9,11 +9,13 @@ from tocsin.bus.membership import MemberState
 from tocsin.client_manager.group_link import GroupLink, LinkPhase
 from tocsin.cluster.commands import (
     Administer,
+    GrantCredit,
     OpenConsumer,
     Publish,
 )
-from tocsin.cluster.envelope import Unlinked
-from tocsin.model.errors import IllegalState, InvalidDestination
+from tocsin.cluster.envelope import Unlinked, decode
+from tocsin.model.errors import IllegalState, InvalidDestination, MessageTooLarge
+from tocsin.model.limits import COMMANDS_BYTES_MAX
 from tocsin.replication.gate import EpochGate
 from tocsin.wire.frames import FrameType, write_publish
 from tocsin.wire.frames import Publish as PublishFrame
@@ -189,18 +191,18 @@ def test_what_waits_for_room_is_forgotten_with_its_link() -> None:
     assert kinds(group.take_taken()) == ["OpenProducer", "Publish"]
 
 
-def test_too_much_that_waits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tocsin.client_manager.group_link.COMMANDS_WAITING_MAX", 3)
+def test_credit_that_waits_for_the_bus_takes_one_place_for_each_consumer() -> None:
     cluster = Cluster()
     consumer = cluster.connect().session().consumer("queue:orders")
+    cluster.group.take_taken()
     cluster.room = 0
-    for number in range(1, 6):
+    for number in range(100_001, 101_000):
         consumer.grant(number)
-    assert cluster.port.congested
     cluster.room = None
     cluster.port.room(1)
     cluster.settle()
-    assert not cluster.port.congested
+    grants = [each for each in cluster.group.take_taken() if isinstance(each, GrantCredit)]
+    assert [each.messages for each in grants] == [100_001, 100_999], "the first was refused by the bus"
 
 
 def test_one_message_carries_what_one_turn_has_within_bounds() -> None:
@@ -249,3 +251,33 @@ def test_what_the_bus_refuses_is_said_first_when_there_is_room_unless_its_link_i
     link.room()
     said = [(each.message.epoch, each.message.link, each.message.number) for each in link.take_out()]
     assert said == [(128, 2, 0)], "of the former link nothing is said any more"
+
+
+def test_a_request_counts_by_its_bytes() -> None:
+    """A thousand requests of a kilobyte and more are several messages."""
+    link = GroupLink(1, EpochGate())
+    link.heartbeat(64, 10, 1, 0.0)
+    link.begin(Administer(1, "connection.keep", {}), 0.0)
+    link.answered()
+    link.take_out()
+    for number in range(1_000):
+        assert link.send(Administer(number, "destination.list", {"prefix": "x" * 4_096}))
+    out = link.take_out()
+    sizes = [sum(map(len, each.parts())) for each in out]
+    assert len(out) > 3 and max(sizes) <= COMMANDS_BYTES_MAX + 64
+    commands = [command for each in out for command in decode(b"".join(each.parts())).commands]  # type: ignore[union-attr]
+    assert [command.request for command in commands if isinstance(command, Administer)] == list(range(1_000))
+
+
+def test_a_command_that_can_not_cross_the_bus_is_refused_at_once_and_takes_nothing_with_it() -> None:
+    link = GroupLink(1, EpochGate())
+    too_large = Administer(1, "destination.list", {"prefix": "x" * 30_000_000})
+    with pytest.raises(MessageTooLarge):
+        link.send(too_large)
+    link.heartbeat(64, 10, 1, 0.0)
+    link.begin(Administer(1, "connection.keep", {}), 0.0)
+    link.answered()
+    link.take_out()
+    with pytest.raises(MessageTooLarge):
+        link.send(too_large)
+    assert link.send(Administer(2, "destination.list", {})) and len(link.take_out()) == 1

@@ -4,6 +4,7 @@ import pytest
 
 from tocsin.client_manager.login import SESSION_BITS, Identities, Login, session_id
 from tocsin.model.errors import ProtocolError
+from tocsin.wire.resume_proof import resume_proof
 
 
 def login(secret: bytes = b"s" * 32) -> Login:
@@ -34,6 +35,17 @@ def test_a_token_proves_one_connection_at_one_node() -> None:
     assert login().proves(connection, "anna", token), "also after a restart"
     assert not login(b"t" * 32).proves(connection, "anna", token)
     assert not here.proves(Identities(1, 2, 4).next_connection(), "anna", token)
+
+
+def test_a_proof_of_a_token_is_as_good_as_the_token_for_its_login_alone() -> None:
+    here = login()
+    connection = Identities(1, 2, 3).next_connection()
+    proof = resume_proof(here.token(connection, "anna"), b"the last message")
+    assert here.proves(connection, "anna", proof, b"the last message")
+    assert not here.proves(connection, "anna", proof, b"another message")
+    assert not here.proves(connection, "anna", proof)
+    assert not here.proves(connection, "bert", proof, b"the last message")
+    assert not here.proves(connection, "anna", here.token(connection, "anna"), b"the last message")
 
 
 PRINCIPALS = [None, "", "anna", "anna ", "bert", "\0"]

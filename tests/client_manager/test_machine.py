@@ -109,10 +109,9 @@ def test_a_request_that_is_no_map_ends_the_connection() -> None:
 def test_numbers_of_sessions_producers_consumers_and_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     module = "tocsin.client_manager.machine"
     monkeypatch.setattr(f"{module}.SESSIONS_PER_CONNECTION_MAX", 2)
-    monkeypatch.setattr(f"{module}.PRODUCERS_PER_SESSION_MAX", 1)
-    monkeypatch.setattr(f"{module}.CONSUMERS_PER_SESSION_MAX", 1)
-    monkeypatch.setattr(f"{module}.CONNECTIONS_MAX", 1)
-    driver = Driver()
+    monkeypatch.setattr("tocsin.client_manager.session.PRODUCERS_PER_SESSION_MAX", 1)
+    monkeypatch.setattr("tocsin.client_manager.session.CONSUMERS_PER_SESSION_MAX", 1)
+    driver = Driver(Setup(clients=Settings(connections_max=1)))
     client = driver.connect()
     session = client.session(1)
     client.session(2)
@@ -130,7 +129,7 @@ def test_numbers_of_sessions_producers_consumers_and_connections_are_bounded(mon
 
 
 def test_a_consumer_that_was_refused_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tocsin.client_manager.machine.CONSUMERS_PER_SESSION_MAX", 1)
+    monkeypatch.setattr("tocsin.client_manager.session.CONSUMERS_PER_SESSION_MAX", 1)
     session = Driver().connect().session()
     for _ in range(3):
         with pytest.raises(Exception, match="selector"):
@@ -139,7 +138,7 @@ def test_a_consumer_that_was_refused_does_not_count(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_last_consumer_can_be_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tocsin.client_manager.machine.CONSUMERS_PER_SESSION_MAX", 1)
+    monkeypatch.setattr("tocsin.client_manager.session.CONSUMERS_PER_SESSION_MAX", 1)
     driver = Driver()
     client = driver.connect()
     session = client.session()
@@ -181,7 +180,7 @@ def test_nothing_is_kept_of_clients_that_came_and_went() -> None:
     registry, manager = driver.broker.clients._registry, driver.manager
     assert (registry.known, registry.sessions, registry.connections, registry.producers) == ({}, {}, {}, 0)
     assert (registry._client_ids, driver.broker.clients._awaited) == ({}, {})
-    assert (manager.attachments.by_key, manager.sessions.known, manager.attachments.opening) == ({}, {}, {})
+    assert (len(manager.attachments.by_key), manager.sessions.known, manager.attachments.opening) == (0, {}, {})
     assert [state.address.name for state in manager.directory] == ["_DMQ", "news"]
 
 

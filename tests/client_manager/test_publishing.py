@@ -6,6 +6,8 @@ import pytest
 
 from tocsin.client_manager import publishing
 from tocsin.client_manager.machine import Settings
+from tocsin.message_manager.destination import Options
+from tocsin.message_manager.machine import Settings as ManagerSettings
 from tocsin.model.batch import BatchHeader, BodyKind, Column, encode_block
 from tocsin.model.columns import bytes_column
 from tocsin.model.destination import Kind
@@ -149,3 +151,32 @@ def test_many_confirmations_of_one_turn_are_one_frame() -> None:
 def test_nobody_publishes_to_the_dead() -> None:
     with pytest.raises(AccessDenied):
         Driver().connect().session().producer("queue:_DMQ")
+
+
+@pytest.mark.parametrize("name", ["JMSXDeliveryCount", "JMSXUserID", "JMSXGroupID", "JMSXNew", "JMSPriority", "JMS"])
+def test_a_property_that_only_servers_set_ends_that_send(name: str) -> None:
+    driver = Driver()
+    producer = producer_of(driver)
+    client = producer.session.client
+    assert isinstance(client, ScriptedClient)
+    last = producer.send("forged", properties={name: ["x"]})
+    refused = client.take(FrameType.REFUSED)[-1].fields()
+    assert (refused["code"], refused["first"], refused["last"]) == (AccessDenied.code, last, last)
+    assert name in refused["text"] and client.open
+    producer.next_sequence = last
+    producer.send("honest", properties={"colour": ["x"], "JMS_acme": ["y"]}, groups=["group"])
+    assert producer.confirmed == last
+    assert driver.show("queue:orders")["messages"] == 1
+
+
+def test_what_a_client_says_of_a_message_is_no_note_of_a_dead_one() -> None:
+    driver = Driver(Setup(manager=ManagerSettings(defaults=Options(redelivery_limit=1))))
+    session = driver.connect().session()
+    notes = {"JMS_tocsin_origin": ["queue:others"], "JMS_tocsin_subscription": ["s"], "JMS_tocsin_offset": ["7"]}
+    session.producer("queue:orders").send("one", properties=notes)
+    consumer = session.consumer("queue:orders")
+    consumer.nack(*consumer.take(), reason="broken")
+    (dead,) = session.consumer("queue:_DMQ").take()
+    assert dead.properties == {
+        "JMS_tocsin_origin": "queue:orders", "JMS_tocsin_reason": "broken", "JMS_tocsin_attempts": 1,
+    }  # fmt: skip

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tocsin.client_manager.accounts import Account, Accounts
 from tocsin.client_manager.connection import ConnectionState, Phase
 from tocsin.client_manager.registry import Registry
 from tocsin.client_manager.session import SessionState
@@ -9,17 +10,18 @@ from tocsin.model.errors import InvalidClientId
 
 
 def connection(registry: Registry, number: int, phase: Phase = Phase.OPEN) -> ConnectionState:
-    state = ConnectionState(number, "peer", 0.0)
+    state = ConnectionState(number, "peer", 0.0, Account(Accounts(), number))
     state.identity = bytes([number]) * 16
     state.phase = phase
-    registry.connections[number] = registry.known[state.identity] = state
+    registry.connections[number] = state
+    registry.admit(state)
     return state
 
 
 def test_a_session_is_found_on_its_connection() -> None:
     registry = Registry()
     state = connection(registry, 1)
-    session = SessionState(5, b"s" * 16, 0, 1)
+    session = SessionState(5, b"s" * 16, 0, 1, Account(Accounts(), 1))
     registry.add_session(state, session)
     assert registry.sessions[b"s" * 16] is session
     assert registry.connection_of(session) is state

@@ -8,10 +8,13 @@ import pytest
 
 from tocsin.client_manager import requests
 from tocsin.client_manager.access import Action
+from tocsin.client_manager.accounts import Account, Accounts
 from tocsin.client_manager.connection import ConnectionState
 from tocsin.client_manager.requests import field, number, open_consumer
 from tocsin.model.errors import AccessDenied, InvalidDestination, InvalidSelector, ProtocolError, TocsinError
-from tocsin.model.limits import PREFETCH_MAX, SELECTOR_CHARACTERS_MAX
+from tocsin.model.limits import HELD_RANGES_MAX, PREFETCH_MAX
+from tocsin.model.ranges import pack_ranges
+from tocsin.model.selector_limits import SELECTOR_CHARACTERS_MAX
 from tocsin.testing.driver import Driver
 
 
@@ -29,7 +32,7 @@ def test_numbers_have_a_range(value: object) -> None:
 
 
 def opened(**fields: Any) -> Any:
-    connection = ConnectionState(1, "peer", 0.0)
+    connection = ConnectionState(1, "peer", 0.0, Account(Accounts(), 1))
     connection.identity = b"c" * 16
     wish = {"consumer": 1, "destination": "queue:orders", "mode": "consume"} | fields
     return open_consumer(9, b"s" * 16, connection, wish)
@@ -38,7 +41,7 @@ def opened(**fields: Any) -> Any:
 def test_a_consumer_is_opened_with_what_was_asked() -> None:
     command = opened(
         selector="n > 1", no_local=True, subscription="s", durable=True, shared=True, start={"at": "earliest"},
-        messages=7, bytes=8, held=[1, 2, 5, 9],
+        messages=7, bytes=8, held=pack_ranges([(1, 2), (5, 9)]),
     )  # fmt: skip
     assert (command.request, command.key, command.connection) == (9, (b"s" * 16, 1), b"c" * 16)
     assert (command.selector, command.no_local, command.subscription) == ("n > 1", True, "s")
@@ -67,8 +70,9 @@ def test_the_first_credit_is_bounded() -> None:
         {"durable": "yes"},
         {"subscription": ""},
         {"subscription": "x" * 256},
-        {"held": [1]},
-        {"held": ["a", "b"]},
+        {"held": [1, 2]},
+        {"held": b"x" * 15},
+        {"held": bytes(16 * (HELD_RANGES_MAX + 1))},
         {"held": {"from": 1}},
         {"start": "earliest"},
         {"messages": "many"},

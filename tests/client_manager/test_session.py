@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from tocsin.client_manager.accounts import Account, Accounts
 from tocsin.client_manager.session import ProducerState, window_for
 from tocsin.model.destination import parse_destination
 from tocsin.model.identity import DestinationId
@@ -7,7 +8,7 @@ from tocsin.model.limits import PRODUCER_WINDOW_BYTES, PRODUCER_WINDOW_BYTES_MIN
 
 
 def producer() -> ProducerState:
-    return ProducerState(parse_destination("queue:orders"), DestinationId(1))
+    return ProducerState(parse_destination("queue:orders"), DestinationId(1), Account(Accounts()))
 
 
 def test_credit_rises_with_what_is_finished() -> None:
@@ -45,3 +46,14 @@ def test_many_producers_share_what_may_be_on_the_way() -> None:
     assert window_for(0) == window_for(1) == PRODUCER_WINDOW_BYTES
     assert window_for(1_000_000) == PRODUCER_WINDOW_BYTES_MIN
     assert PRODUCER_WINDOW_BYTES > window_for(100) > PRODUCER_WINDOW_BYTES_MIN
+
+
+def test_an_idle_producer_holds_no_queue() -> None:
+    """There may be a hundred thousand of them."""
+    state = ProducerState(parse_destination("queue:orders"), DestinationId(1), Account(Accounts()))
+    for round_ in range(1, 4):
+        state.take(round_, 100)
+        assert state._outstanding is not None
+        state.settle(round_, 1_000)
+        assert state._outstanding is None
+    assert (state.received, state.finished, state.allowed) == (300, 300, 1_300)

@@ -45,9 +45,9 @@ class Worker:
     settling: dict[int, tuple[Outcome, list[Received]]] = field(default_factory=dict)
     """Settlements that are not confirmed, by number."""
 
-    def held(self) -> list[int]:
+    def held(self) -> list[tuple[int, int]]:
         offsets = {*self.hand, *(each.offset for _, batch in self.settling.values() for each in batch)}
-        return [edge for offset in sorted(offsets) for edge in (offset, offset + 1)]
+        return [(offset, offset + 1) for offset in sorted(offsets)]
 
 
 class RandomLife:
@@ -168,7 +168,7 @@ class RandomLife:
             QUEUE, former=worker.consumer, messages=0, held=worker.held(), selector=selector
         )
         assert worker.consumer.opened is not None and worker.consumer.early == 0
-        kept = {offset for first, end in worker.consumer.opened["kept"] for offset in range(first, end)}
+        kept = {offset for first, end in worker.consumer.kept or () for offset in range(first, end)}
         worker.hand = {offset: message for offset, message in worker.hand.items() if offset in kept}
         unconfirmed, worker.settling = worker.settling, {}
         for outcome, messages in unconfirmed.values():

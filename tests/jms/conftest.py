@@ -15,16 +15,7 @@ from tests.jms.shelf import Shelf
 from tests.system.cluster_server import ClusterServer
 
 import tocsin
-from tocsin.runtime import local
 from tocsin.types import Byte, Float, Int, Short
-
-
-@pytest.fixture(scope="module", autouse=True)
-def over_tcp() -> Iterator[None]:
-    """As clients on other hosts come; the way of those on the server's own is tests/system/test_local_socket.py's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "_SYSTEM_HAS_NAMES", False)
-        yield
 
 
 @pytest.fixture(scope="module")

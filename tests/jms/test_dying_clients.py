@@ -114,6 +114,26 @@ def test_j72_ack_of_one_message_raises_when_it_came_again_meanwhile(
     assert is_silent(session.consumer(queue))
 
 
+def test_j72_acknowledge_raises_for_what_ack_of_one_message_was_told_in_vain(
+    proxy: Proxy, connection: tocsin.Connection, session: tocsin.Session, queue: tocsin.Destination
+) -> None:
+    told: queues.SimpleQueue[errors.TocsinError] = queues.SimpleQueue()
+    session.producer(queue).send("a")
+    with tocsin.connect(proxy.url) as cut_off, cut_off.session(ack="client") as away:
+        cut_off.on_error = told.put
+        consumer = away.consumer(queue)
+        first = take(consumer)
+        proxy.refuse()
+        first.ack()
+        with connection.session(ack="client") as rival:
+            assert take(rival.consumer(queue)).body == "a", "the grace is over"
+        proxy.allow()
+        assert isinstance(told.get(timeout=15), errors.NotAcknowledged), "nobody waited for it"
+        with pytest.raises(errors.NotAcknowledged, match=f"1 message of {queue} .offset 0."):
+            away.acknowledge()
+        away.acknowledge()
+
+
 def test_j72_aio_acknowledge_raises_too(proxy: Proxy, session: tocsin.Session, queue: tocsin.Destination) -> None:
     session.producer(queue).send("a")
 

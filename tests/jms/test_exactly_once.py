@@ -326,3 +326,27 @@ def test_j84_a_client_rides_out_a_server_restart(tmp_path: Path) -> None:
             assert take(consumer).body == "after"
             assert is_silent(consumer)
             connection.close()
+
+
+def test_j64_a_hiccup_with_a_gap_behind_every_message_loses_and_repeats_nothing(
+    proxy: Proxy, connection: tocsin.Connection, named: Named
+) -> None:
+    """50,000 messages in hand, every other one acknowledged, and the line breaks: the rest stays the consumer's own."""
+    count = 50_000
+    with tocsin.connect(proxy.url) as cut_off, cut_off.session(ack="client") as session:
+        queue = session.queue(named("queue"))
+        with connection.session() as sending:
+            sending.producer(queue).send_many(str(number) for number in range(count))
+        consumer = session.consumer(queue, prefetch=65_536)
+        messages = [take(consumer) for _ in range(count)]
+        for message in messages[::2]:
+            message.ack()
+        proxy.cut()
+        cut_off.offsets(queue)  # Answered when everything is open again.
+        assert is_silent(consumer)
+        for message in messages[1::2]:
+            message.ack()
+        consumer.close()
+        assert connection.show_destination(queue)["messages"] == 0
+    assert [message.body for message in messages] == [str(number) for number in range(count)]
+    assert not any(message.redelivered for message in messages)

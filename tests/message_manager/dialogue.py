@@ -135,7 +135,8 @@ def _check_view(state: DestinationState, view: View) -> None:
     finished, locked, waiting = RangeSet(view.finished), RangeSet(), RangeSet()
     for lock in view.locks:
         locked.add(lock.start, lock.end)
-    parts = [(entry.start, entry.end) for entry in [*view.ready, *(entry for _, entry in view.later)]]
+    entries = [*view.ready, *(entry for _, entry in view.later), *view.unreadable]
+    parts = [(entry.start, entry.end) for entry in entries]
     parts += [part for consumer in view.consumers for part in consumer.reserved]
     parts += [(removal.start, removal.end) for removal in state.removals if removal.view is view]
     for start, end in parts:

@@ -44,3 +44,21 @@ def test_only_the_earliest_time_counts() -> None:
     assert it.has_time(2)
     assert it.due(20.0) == [2], "the later times of the first one count no more"
     assert it.next_time() is None
+
+
+def test_times_of_deleted_destinations_are_not_kept() -> None:
+    it = Agenda()
+    it.add_at(3600.0, 0)
+    for destination in range(1, 10_000):
+        it.add_at(3600.0 + destination, destination)
+        it.forget(destination)
+    assert len(it._wakes) <= 256 and it.next_time() == 3600.0
+    assert it.due(1e9) == [0]
+
+
+def test_times_that_moved_forward_are_not_kept() -> None:
+    it = Agenda()
+    for number in range(10_000):
+        it.add_at(20_000.0 - number, 1)
+    assert len(it._wakes) <= 256
+    assert it.due(10_001.0) == [1] and it.due(1e9) == []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from tocsin.cluster.commands import OpenConsumer
+from tocsin.message_manager.budget import Step
 from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.selector import compile_selector
 from tocsin.model.batch import BatchHeader, Block, Column, encode_block
@@ -35,13 +36,13 @@ def test_without_bytes_there_is_no_credit_and_a_paused_one_has_none() -> None:
 
 
 def test_the_selector_is_asked_once_for_a_row() -> None:
-    it = consumer(selector="n > 1")
+    it, step = consumer(selector="n > 1"), Step(30.0)
     column = value_column(Column.PROPERTY, Type.INT, "n", [1, 2, 3])
     block = Block(encode_block(BatchHeader("orders", Kind.QUEUE, 3), [column]))
-    first = it.matches(7, 100, block)
+    first = it.matches(7, 100, block, step)
     assert list(first) == [(101, 103)]
-    assert it.matches(7, 100, block) is first
-    assert it.matches(8, 200, block) is not first
+    assert it.matches(7, 100, block, step) is first
+    assert it.matches(8, 200, block, step) is not first
 
 
 def test_reserved_offsets_are_kept_as_ranges_and_counted() -> None:

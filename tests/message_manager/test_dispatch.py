@@ -7,10 +7,7 @@ from collections import Counter
 import pytest
 from tests.message_manager.dialogue import NOTHING_CACHED, drain, ends, queue_view, server, session_of, state_of
 
-from tocsin.message_manager.dispatch import Step
 from tocsin.message_manager.ledger import ReadBlocks
-from tocsin.model.batch import BatchHeader, Block, encode_block
-from tocsin.model.destination import Kind
 from tocsin.model.limits import ROWS_PER_STEP
 from tocsin.wire.frames import FrameType, control, read_deliver
 
@@ -156,14 +153,6 @@ def test_what_was_given_back_and_fits_nobody_does_not_keep_others_from_the_rest(
     assert choosy.bodies() == ["wanted"]
     other = session.consumer("queue:orders")
     assert other.bodies() == [str(number) for number in range(count)], "and they are still there for others"
-
-
-def test_a_step_pays_for_the_messages_it_looks_into() -> None:
-    header = BatchHeader("orders", Kind.QUEUE, 16_384)
-    step = Step(30.0)
-    assert step.look_at()
-    step.look_into(Block(encode_block(header, [])))
-    assert not step.look_at(), "a largest batch is a whole step's work"
 
 
 def test_a_long_search_in_one_queue_does_not_hold_up_another() -> None:

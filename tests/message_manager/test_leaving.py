@@ -37,6 +37,8 @@ from tocsin.message_manager.recovery import Recovery
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidClientId, InvalidDestination, ProtocolError
 from tocsin.model.identity import DestinationId
+from tocsin.model.limits import DEPARTURES_PER_TICK
+from tocsin.model.ranges import pack_ranges
 from tocsin.wire.frames import Outcome, Settle
 
 GONE = "1/1/"
@@ -88,7 +90,7 @@ def test_a_session_that_comes_back_through_another_client_manager_goes_on() -> N
     stage.manager.origin_gone(GONE, stage.clock.now())
     stage.advance(1)
     replies = stage.open_consumer(CM2, epoch=1, held=[(0, 1)])
-    assert answered(replies) == {"kept": [[0, 1]]}
+    assert answered(replies) == {"kept": pack_ranges([(0, 1)])}
     stage.advance(10)
     settled = stage.tell(CM2, SettleMessages(KEY, Settle(1, Outcome.ACKNOWLEDGE, 1, [(0, 1)])))
     assert settled == [SettledTo(KEY, 1)]
@@ -99,7 +101,7 @@ def test_the_same_client_manager_comes_back_with_another_link() -> None:
     stage = Stage()
     with_a_message(stage)
     stage.manager.origin_gone(GONE, stage.clock.now())
-    assert answered(stage.open_consumer("1/1/1", held=[(0, 1)])) == {"kept": [[0, 1]]}
+    assert answered(stage.open_consumer("1/1/1", held=[(0, 1)])) == {"kept": pack_ranges([(0, 1)])}
     stage.advance(10)
     assert list(stage.manager.sessions.known) == [SESSION]
     assert KEY in stage.manager.attachments.by_key
@@ -127,7 +129,7 @@ def test_the_deadline_is_told_so_that_somebody_wakes_in_time() -> None:
     stage.manager.origin_gone("9/9/", stage.clock.now())
     stage.advance(2.0)
     assert stage.manager.sessions.next_deadline() is None
-    assert stage.manager.attachments.by_key == {}
+    assert len(stage.manager.attachments.by_key) == 0
 
 
 def test_a_producers_row_stays_when_its_session_vanished() -> None:
@@ -188,7 +190,7 @@ def test_the_session_of_now_can_be_paused_and_closed() -> None:
     stage.tell(CM1, PauseSession(SESSION, 3))
     assert stage.manager.attachments.by_key[KEY].consumer.paused
     assert stage.tell(CM1, CloseSession(91, SESSION, False, 3)) == [Answer(91, {})]
-    assert stage.manager.attachments.by_key == {}
+    assert len(stage.manager.attachments.by_key) == 0
 
 
 # ---- temporary destinations
@@ -334,7 +336,7 @@ def test_while_deliveries_are_held_those_who_hold_messages_get_them_back_first()
     promoted.manager.hold_deliveries(promoted.clock.now())
     greedy = promoted.open_consumer(CM2, identity(3), connection=identity(103))
     assert delivered(greedy) == []
-    assert answered(promoted.open_consumer("1/1/1", held=[(0, 1)])) == {"kept": [[0, 1]]}
+    assert answered(promoted.open_consumer("1/1/1", held=[(0, 1)])) == {"kept": pack_ranges([(0, 1)])}
     promoted.manager.release_deliveries()
     promoted.settle()
     assert delivered(promoted.replies.get(CM2, [])) == []
@@ -372,7 +374,7 @@ def test_a_message_that_was_given_back_and_taken_by_another_stays_with_the_other
     if nacker_first:
         nacker_restates()
     kept = answered(promoted.open_consumer("2/1/1", identity(3), connection=identity(103), held=[(0, 1)]))
-    assert kept == {"kept": [[0, 1]]}
+    assert kept == {"kept": pack_ranges([(0, 1)])}
     if not nacker_first:
         nacker_restates()
     promoted.manager.release_deliveries()
@@ -400,4 +402,31 @@ def test_who_lost_a_message_hears_of_it_before_its_acknowledgement_is_confirmed(
         stage.manager.handle(back, command, now, wall)
     stage.settle()
     heard = [reply for reply in stage.replies[back] if isinstance(reply, Answer | SettledTo)]
-    assert heard == [Answer(9, {"kept": []}), SettledTo(KEY, 1)]
+    assert heard == [Answer(9, {"kept": pack_ranges([])}), SettledTo(KEY, 1)]
+
+
+def test_thousands_that_vanish_with_their_client_manager_are_ended_some_at_a_time() -> None:
+    stage = Stage()
+    many = 5 * DEPARTURES_PER_TICK
+    for number in range(1, many + 1):
+        stage.open_consumer(CM1, identity(number))
+    late = identity(many)
+    stage.manager.origin_gone(GONE, stage.clock.now())
+    stage.clock.advance(stage.settings.grace + 0.1)
+    left: list[int] = []
+    for tick in range(100):
+        now, wall = stage.clock.now(), stage.clock.wall()
+        stage.manager.tick(now, wall)
+        if tick == 1:
+            # The last of them opens its consumer elsewhere, in the middle of it.
+            stage.open_consumer(CM2, late)
+        stage.settle()
+        left.append(len(stage.manager.attachments.by_key))
+        deadline = stage.manager.sessions.next_deadline()
+        if deadline is None:
+            break
+        assert deadline <= now, "the rest is due at once"
+    steps = [before - after for before, after in zip([many, *left], left, strict=False)]
+    assert max(steps) <= DEPARTURES_PER_TICK and len(left) > 5
+    assert list(stage.manager.attachments.by_key) == [(late, 1)]
+    assert not stage.manager.attachments.by_key[(late, 1)].consumer.paused

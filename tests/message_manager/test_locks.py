@@ -74,3 +74,4 @@ def test_it_agrees_with_a_table_of_single_messages() -> None:
                 del table[offset]
         locked = {offset for low, high in locks.overlapping(0, 100) for offset in range(low, high)}
         assert locked == set(table)
+        assert all(locks.count_of(each) == len(locks.of(each)) for each in (A, B))

@@ -6,9 +6,8 @@ import pytest
 from tests.message_manager.dialogue import drain, ends, server, session_of, state_of
 
 from tocsin.model.errors import InvalidDestination
-from tocsin.model.limits import INBOX_COMMANDS_MAX
 from tocsin.testing.driver import Driver, Setup
-from tocsin.wire.frames import Credit, FrameType, control, write_credit
+from tocsin.wire.frames import Credit, FrameType, Outcome, Settle, control, write_credit, write_settle
 
 
 def test_a_queue_that_found_the_journal_full_goes_on_when_it_has_room() -> None:
@@ -43,18 +42,35 @@ def congested(driver: Driver) -> bool:
     return driver.manager.congested
 
 
-def test_it_says_when_more_waits_than_should() -> None:
+def test_it_says_when_more_waits_than_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.message_manager.machine.INBOX_COMMANDS_MAX", 100)
     driver = server()
     producer, consumer = ends(driver)
     driver.storage.recovered.journal.pending_limit = 300
     assert congested(driver) is False
     with driver.slow_disk():
         producer.send(b"x" * 200)
-        for number in range(INBOX_COMMANDS_MAX + 1):
-            consumer.session.client.send(write_credit(1, Credit(consumer.number, number, 1 << 40)))
+        for number in range(1, 102):
+            renewed = Settle(consumer.number, Outcome.RENEW, number, [])
+            consumer.session.client.send(write_settle(1, renewed))
         assert congested(driver) is True
     assert congested(driver) is False
     assert len(consumer.take()) == 1
+
+
+def test_credit_that_waits_takes_one_place_for_each_consumer() -> None:
+    driver = server()
+    producer, consumer = ends(driver)
+    driver.storage.recovered.journal.pending_limit = 300
+    with driver.slow_disk():
+        producer.send(b"x" * 200)
+        before = driver.manager.waiting
+        for number in range(100_000, 105_000):
+            consumer.session.client.send(write_credit(1, Credit(consumer.number, number, 1 << 20)))
+        assert driver.manager.waiting == before + 1
+    assert len(consumer.take()) == 1
+    attached = driver.manager.attachments.by_key[consumer.session.producer_id, consumer.number]
+    assert attached.consumer.messages_allowed == 104_999
 
 
 def test_a_full_inbox_is_counted_too() -> None:
@@ -64,12 +80,13 @@ def test_a_full_inbox_is_counted_too() -> None:
         patch.setattr(driver.manager, "run", lambda: False)
         patch.setattr(driver.manager, "_publish_at_once", driver.manager._enqueue)
         patch.setattr(driver, "settle", lambda: driver.turn())
-        for _ in range(INBOX_COMMANDS_MAX + 1):
+        patch.setattr("tocsin.message_manager.machine.INBOX_COMMANDS_MAX", 1_000)
+        for _ in range(1_001):
             producer.send("x")
         assert congested(driver) is True
     driver.settle()
     assert congested(driver) is False
-    assert producer.confirmed == INBOX_COMMANDS_MAX + 1
+    assert producer.confirmed == 1_001
 
 
 def test_destinations_take_turns() -> None:

@@ -80,7 +80,7 @@ def test_the_number_of_a_browser_that_ended_can_be_used_again() -> None:
     assert browser.bodies() == ["a"]
     again = session.consumer("queue:orders", former=browser, mode="browse", held=None)
     assert again.bodies() == ["a"]
-    assert driver.manager.attachments.by_key == {}
+    assert len(driver.manager.attachments.by_key) == 0
 
 
 def test_only_queues_can_be_browsed() -> None:

@@ -21,9 +21,9 @@ from tocsin.message_manager.records import (
     write_ranges,
     write_reserve,
 )  # fmt: skip
-from tocsin.model.errors import JournalDamaged
+from tocsin.model.errors import JournalDamaged, MessageFormatError
 from tocsin.model.stored_block import stored_block
-from tocsin.model.values import Bytes
+from tocsin.model.values import Bytes, Char
 
 
 def joined(parts: list[Bytes] | list[bytes]) -> bytes:
@@ -88,3 +88,9 @@ def test_views_that_are_cut_off_are_damage() -> None:
 def test_a_damaged_record_says_so(read: Callable[[bytes], object], payload: bytes) -> None:
     with pytest.raises(JournalDamaged):
         read(payload)
+
+
+@pytest.mark.parametrize("name", ["\ud800", Char("\udfff")], ids=["text", "char"])
+def test_what_no_snapshot_could_hold_is_in_no_record(name: str) -> None:
+    with pytest.raises(MessageFormatError):
+        write_map({"app": name})

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tocsin.cluster.commands import OpenProducer
 from tocsin.message_manager.sessions import Sessions
-from tocsin.model.errors import InvalidClientId
+from tocsin.model.destination import Destination, Kind
+from tocsin.model.errors import IllegalState, InvalidClientId
 
 CLIENT = b"connection no. 1"
 OTHER = b"connection no. 2"
+SESSION = b"a session, no. 1"
 
 
 def keep(sessions: Sessions, origin: str, **fields: object) -> None:
@@ -43,7 +48,7 @@ def test_what_a_client_manager_that_is_gone_had_may_be_said_by_another() -> None
     keep(sessions, "2/1/1")
     claim(sessions, "2/1/1", again=True)
     assert sessions.connections[CLIENT] == sessions.client_ids["me"].origin == "2/1/1"
-    assert next(sessions.due(6.0)).connections == [] and "me" in sessions.client_ids
+    assert sessions.due(6.0, 10) is not None and "me" in sessions.client_ids
 
 
 def test_a_claim_goes_with_its_connection_and_is_not_taken_back_later() -> None:
@@ -57,3 +62,19 @@ def test_a_claim_goes_with_its_connection_and_is_not_taken_back_later() -> None:
         sessions.run("1/1/2", "client_id.claim", {"client_id": "me", "connection": OTHER})
     release(sessions, "2/1/1")
     assert sessions.client_ids == {}
+
+
+def test_what_a_session_said_before_it_moved_or_ended_comes_too_late() -> None:
+    sessions = Sessions()
+    command = OpenProducer(1, SESSION, 1, Destination(Kind.QUEUE, "orders"), CLIENT)
+    with pytest.raises(IllegalState, match="over"):
+        sessions.check_speaker("1/1/1", SESSION)
+    sessions.arrived("1/1/1", command, 1)
+    sessions.check_speaker("1/1/1", SESSION)
+    sessions.check_speaker("1/1/2", SESSION)
+    sessions.arrived("2/1/1", replace(command, epoch=1), 1)
+    with pytest.raises(IllegalState, match="moved on"):
+        sessions.check_speaker("1/1/1", SESSION)
+    del sessions.known[SESSION]
+    with pytest.raises(IllegalState, match="over"):
+        sessions.check_speaker("1/1/1", SESSION)

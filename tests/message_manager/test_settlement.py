@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.message_manager.dialogue import drain, ends, queue_view, server, session_of
 
-from tocsin.wire.frames import Outcome
+from tocsin.wire.frames import FrameType, Outcome
 
 
 def test_an_acknowledgement_is_settled_when_it_is_durable() -> None:
@@ -269,3 +269,47 @@ def test_settling_thousands_with_gaps_writes_records_that_fit() -> None:
     driver = driver.crash()
     assert driver.show("queue:orders")["messages"] == 5000
     assert {entry.attempts for entry in queue_view(driver).ready} == {1}
+
+
+def test_a_consumer_that_holds_too_much_gets_no_more_until_it_settles_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.message_manager.dispatch.LOCKS_PER_CONSUMER_MAX", 10)
+    driver = server()
+    producer, consumer = ends(driver)
+    other = session_of(driver).consumer("queue:orders", messages=0)
+    for number in range(30):
+        producer.send(str(number))
+    held = consumer.take()
+    assert len(held) == 10
+    assert other.take() == []
+    consumer.ack(*held[:4])
+    assert len(consumer.take()) == 4
+
+
+def test_a_consumer_whose_settlements_leave_too_many_gaps_is_closed_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.message_manager.attachments.HELD_RANGES_MAX", 10)
+    monkeypatch.setattr("tocsin.message_manager.attachments.SETTLED_RANGES_PER_LOOK", 1)
+    driver = server()
+    client = driver.connect()
+    session = client.session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders")
+    producer.send(*(str(number) for number in range(40)))
+    held = consumer.take()
+    assert len(held) == 40
+    consumer.ack(*held[1:18:2])
+    assert client.take(FrameType.NOTICE) == [], "ten ranges are allowed"
+    consumer.ack(held[21])
+    (notice,) = client.take(FrameType.NOTICE)
+    assert notice.fields()["end"] and "more than 10 separate ranges" in notice.fields()["text"]
+    assert sorted(int(body) for body in drain(driver)) == sorted({*range(40)} - {*range(1, 18, 2), 21})
+
+
+def test_a_consumer_that_settles_in_order_may_hold_as_much_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.message_manager.attachments.HELD_RANGES_MAX", 3)
+    monkeypatch.setattr("tocsin.message_manager.attachments.SETTLED_RANGES_PER_LOOK", 1)
+    driver = server()
+    producer, consumer = ends(driver)
+    for number in range(30):
+        producer.send(str(number))
+    for message in consumer.take():
+        consumer.ack(message)
+    assert consumer.settled == 30 and drain(driver) == []

@@ -12,7 +12,7 @@ from tocsin.model.errors import IllegalState, InvalidDestination, ProtocolError,
 
 def careful() -> tuple[Stage, int]:
     stage = Stage(Settings(most_copies=2))
-    stage.manager.possible_copies = stage.manager.ledger.copies = 2
+    stage.manager.ledger.possible_copies = stage.manager.ledger.copies = 2
     assert stage.ask(CM1, "destination.create", destination=ORDERS, min_copies=2) == {"created": True}
     return stage, stage.open_producer(CM1)
 
@@ -20,7 +20,7 @@ def careful() -> tuple[Stage, int]:
 def test_publishing_is_refused_while_only_one_copy_can_be_made() -> None:
     stage, destination = careful()
     assert stage.publish(CM1, destination, 1, b"a") == [Stored(SESSION, 1, 1, 2)]
-    stage.manager.possible_copies = 1
+    stage.manager.ledger.possible_copies = 1
     refused = stage.publish(CM1, destination, 2, b"b")
     assert errors(refused) == [StorageDegraded]
     assert "send again later" in str(refused[0].error)  # type: ignore[union-attr]
@@ -29,13 +29,13 @@ def test_publishing_is_refused_while_only_one_copy_can_be_made() -> None:
     # What is there is still delivered, and what was stored is confirmed again.
     assert delivered(stage.open_consumer(CM1, OTHER)) == [(0, 1, 1)]
     assert stage.publish(CM1, destination, 1, b"a") == [Stored(SESSION, 1, 1, 2)]
-    stage.manager.possible_copies = 2
+    stage.manager.ledger.possible_copies = 2
     assert isinstance(stage.publish(CM1, destination, 2, b"b")[0], Stored)
 
 
 def test_others_go_on_with_one_copy_and_the_confirmation_says_so() -> None:
     stage, _ = careful()
-    stage.manager.possible_copies = stage.manager.ledger.copies = 1
+    stage.manager.ledger.possible_copies = stage.manager.ledger.copies = 1
     other = stage.open_producer(CM1, identity(3), destination="queue:other")
     assert stage.publish(CM1, other, 1, b"a", session=identity(3)) == [Stored(identity(3), 1, 1, 1)]
 
@@ -71,7 +71,7 @@ def test_a_change_between_storing_and_confirming_is_told() -> None:
     stage.workers.slow = True
     assert stage.publish(CM1, destination, 1, b"a") == []
     # The other member has left the in-sync set meanwhile: the record is committed with one copy.
-    stage.manager.possible_copies = stage.manager.ledger.copies = 1
+    stage.manager.ledger.possible_copies = stage.manager.ledger.copies = 1
     stage.workers.slow = False
     stage.workers.catch_up()
     stage.settle()
@@ -85,14 +85,14 @@ def test_who_wants_two_copies_waits_for_the_second_and_others_do_not() -> None:
     assert stage.publish(CM1, destination, 1, b"a") == [] == stage.publish(CM1, destination, 2, b"b")
     assert stage.publish(CM1, other, 1, b"c", session=identity(3)) == []
     # The other member leaves: all of it is committed with one copy.
-    stage.manager.possible_copies = stage.manager.ledger.copies = 1
+    stage.manager.ledger.possible_copies = stage.manager.ledger.copies = 1
     stage.workers.slow = False
     stage.workers.catch_up()
     stage.settle()
     assert stage.replies.pop(CM1) == [Stored(identity(3), 1, 1, 1)]
     # To say it again does not help.
     assert stage.publish(CM1, destination, 2, b"b") == []
-    stage.manager.possible_copies = stage.manager.ledger.copies = 2
+    stage.manager.ledger.possible_copies = stage.manager.ledger.copies = 2
     stage.settle()
     assert stage.replies.pop(CM1) == [Stored(SESSION, 1, 1, 2), Stored(SESSION, 1, 2, 2), Stored(SESSION, 1, 2, 2)]
 

@@ -34,7 +34,6 @@ def test_each_bound_is_set_once() -> None:
         ("FRAME_BYTES_BEFORE_LOGIN", "64 * MIB"),
         ("LOGIN_MESSAGE_BYTES_MAX", "4 * KIB"),
         ("PASSWORD_ITERATIONS_MAX", 4_096),
-        ("SELECTOR_IN_LIST_ITEMS_MAX", 5_000),
         ("PRODUCER_WINDOW_BYTES_MIN", "16 * MIB"),
         ("PREFETCH_DEFAULT", 1_000_000),
         ("SEGMENT_BYTES_DEFAULT", "16 * MIB"),

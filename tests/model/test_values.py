@@ -23,8 +23,10 @@ from tocsin.model.values import (
     Long,
     Short,
     Type,
+    decode_fields,
     decode_map,
     decode_value,
+    encode_fields,
     encode_value,
     type_of,
 )
@@ -214,3 +216,31 @@ def test_a_map_is_asked_for_by_name() -> None:
 )
 def test_types_of_python_values(value: Any, kind: Type) -> None:
     assert type_of(value) is kind
+
+
+# ---- fields of control
+
+
+@pytest.mark.parametrize("unit", [0xD800, 0xDBFF, 0xDC00, 0xDFFF])
+def test_half_of_a_surrogate_pair_is_no_field_at_any_depth(unit: int) -> None:
+    half = Char(chr(unit))
+    for fields in ({"name": half}, {"list": [1, [half]]}, {"map": {"deep": half}}):
+        body = encode_value(fields)
+        assert decode_value(body) == fields, "in a body it is the application's affair"
+        with pytest.raises(MessageFormatError, match="surrogate"):
+            decode_fields(body)
+        with pytest.raises(MessageFormatError, match="UTF-8"):
+            encode_fields(fields)
+
+
+def test_a_char_that_is_a_text_is_a_field_like_any_text() -> None:
+    fields = decode_fields(encode_value({"name": Char("x")}))
+    assert type(fields["name"]) is str and fields == {"name": "x"}
+    assert encode_fields({"name": Char("x")}) == encode_value({"name": "x"})
+
+
+def test_fields_are_one_whole_map() -> None:
+    with pytest.raises(MessageFormatError, match="map"):
+        decode_fields(encode_value([1]))
+    with pytest.raises(MessageFormatError, match="follow"):
+        decode_fields(encode_value({}) + b"x")

@@ -8,7 +8,7 @@ from random import SystemRandom
 
 import pytest
 
-from tocsin.node.bus_networks import channel_bytes, channels_of, listens, meeting_place, open_networks, speaks
+from tocsin.node.bus_networks import channel_bytes, channels_of, listens, meeting_place, open_networks, peers, speaks
 from tocsin.node.cluster_config import Channel, ClusterConfig, Group, Network, Node
 from tocsin.runtime.datagrams import Address, Burst, Way, group_in, group_out, to_node
 
@@ -68,6 +68,18 @@ def test_who_speaks_and_listens_where() -> None:
     assert channel_bytes(config, group) == 1500 - 28
 
 
+def test_the_others_are_known_by_number_and_by_where_they_send_from() -> None:
+    config = cluster(multicast=True)
+    (group,) = config.groups
+    found = peers(config, group, config.node("mm-1"))
+    own = {node.number: node.bus_port + 1 for node in config.nodes}
+    assert found == {
+        1: {(EAST, own[1])},
+        2: {(WEST, own[2])},
+        4: {(EAST, own[4]), (WEST, own[4])},
+    }
+
+
 @pytest.mark.parametrize("multicast", [True, False])
 def test_everybody_hears_what_is_meant_for_it(multicast: bool) -> None:
     config = cluster(multicast=multicast)
@@ -80,7 +92,7 @@ def test_everybody_hears_what_is_meant_for_it(multicast: bool) -> None:
             for node in config.nodes:
                 opened = transports[node.name] = open_networks(loop, config, node)
                 stack.callback(opened.close)
-                opened.start(lambda _, data, __, name=node.name: heard[name].append(data), lambda: None)  # type: ignore[misc]
+                opened.start(lambda _, data, __, ___, name=node.name: heard[name].append(data), lambda: None)  # type: ignore[misc]
 
             def say(sender: str, address: Address, body: bytes) -> None:
                 assert transports[sender].send(Burst(address, [[body]], len(body)))

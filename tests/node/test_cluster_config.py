@@ -29,6 +29,16 @@ def test_a_good_file_says_who_is_who(tmp_path: Path) -> None:
     assert config.encryption
 
 
+def test_datagrams_in_clear_are_refused_where_other_machines_can_reach_them(tmp_path: Path) -> None:
+    plain = GOOD.replace('name = "test"', 'name = "test"\nencryption = false')
+    with pytest.raises(ConfigError, match=r"refuses `encryption = false`.*cm-1 has the address 10\.0\.0\.1"):
+        read(tmp_path, plain)
+    partly = plain.replace("10.0.0.1", "127.0.0.1").replace("10.0.0.2", "127.0.0.2")
+    with pytest.raises(ConfigError, match=r"mm-2 has the address 10\.0\.0\.3"):
+        read(tmp_path, partly)
+    assert not read(tmp_path, partly.replace("10.0.0.3", "127.0.0.3")).encryption
+
+
 def test_a_fast_group_has_shorter_times(tmp_path: Path) -> None:
     slow = read(tmp_path)
     fast = read(tmp_path, GOOD.replace("number = 1\nmembers", 'number = 1\nprofile = "fast"\nmembers'))

@@ -10,6 +10,7 @@ from typing import Any, cast
 from tocsin.bus.datagram import Stream
 from tocsin.bus.events import Delivered, LostSync, RoomAgain
 from tocsin.bus.membership import MemberChanged, MemberState, Reason
+from tocsin.bus.strangers import Peers
 from tocsin.client_manager.cluster_port import ClusterClients
 from tocsin.client_manager.group_link import Outgoing as Commanded
 from tocsin.cluster import envelope
@@ -49,7 +50,15 @@ class Bus:
         self.counted: list[tuple[Address, frozenset[int]]] = []
         self.full: set[Address] = set()
 
-    def join(self, channel: int, *, listens: Collection[Way], speaks: Collection[Way], datagram_bytes: int) -> None:
+    def join(
+        self,
+        channel: int,
+        *,
+        listens: Collection[Way],
+        speaks: Collection[Way],
+        datagram_bytes: int,
+        peers: Peers | None = None,
+    ) -> None:
         self.joined.append(channel)
 
     def send(self, address: Address, parts: Sequence[Bytes], stream: Stream = Stream.DATA) -> bool:
@@ -96,8 +105,8 @@ class Clients:
     def next_deadline(self) -> float | None:
         return None
 
-    def pump(self, now: float) -> None:
-        return
+    def pump(self, now: float) -> bool:
+        return False
 
     def take_out(self) -> list[Commanded]:
         out, self.out = self.out, []
@@ -312,7 +321,7 @@ def test_a_link_whose_answers_are_dropped_is_given_up() -> None:
 def test_commands_without_room_go_back_in_their_order() -> None:
     on = stage(clients=True)
     on.bus.full.add(group_in(GROUP))
-    first, second = Commanded(GROUP, COMMANDS), Commanded(GROUP, Commands(64, 1, 1, []))
+    first, second = Commanded(GROUP, COMMANDS, []), Commanded(GROUP, Commands(64, 1, 1, []), [])
     on.clients.out = [first, second]
     on.node.pump()
     assert on.clients.told == [("blocked", GROUP, [first, second])]
@@ -322,7 +331,7 @@ def test_commands_without_room_go_back_in_their_order() -> None:
 
 def test_member_and_client_manager_of_one_node_hear_each_other() -> None:
     on = stage(member=True, clients=True)
-    on.clients.out = [Commanded(GROUP, COMMANDS)]
+    on.clients.out = [Commanded(GROUP, COMMANDS, [])]
     on.member.out = [
         Outgoing(to_node(GROUP, FIRST), [encoded(REPLIES)], Stream.DATA),
         Outgoing(group_out(GROUP), [encoded(NameChanged("a"))], Stream.CONTROL),

@@ -18,6 +18,7 @@ from tocsin.node.cluster_layout import carries_multicast
 from tocsin.node.cluster_service import ClusterService
 from tocsin.node.node_config import NodeConfig, load_node_config
 from tocsin.node.status_file import read_status
+from tocsin.runtime.local import SOCKET_NAME, local_url
 
 HOST = "127.0.0.1"
 PATIENCE = 20.0
@@ -93,11 +94,13 @@ def test_it_serves_and_keeps_what_it_confirmed(config: NodeConfig) -> None:
         await service.start()
         try:
             assert service.url is not None
-            assert await asyncio.wait_for(receive(service.url), PATIENCE) == "two dozen"
+            by_socket = local_url(config.server.data_dir / SOCKET_NAME)
+            assert await asyncio.wait_for(receive(by_socket), PATIENCE) == "two dozen"
             await until_told(config)
         finally:
             await service.stop()
         assert read_status(config.server.data_dir) is None
+        assert not (config.server.data_dir / SOCKET_NAME).exists()
 
     asyncio.run(first_life())
     asyncio.run(second_life())

@@ -9,6 +9,7 @@ from tocsin.cluster.envelope import MemberRole
 from tocsin.journal.snapshot import snapshot_lsns
 from tocsin.message_manager.state_hash import state_hash
 from tocsin.model.destination import parse_destination
+from tocsin.model.ranges import pack_ranges
 from tocsin.replication.roles import Role
 from tocsin.testing.disk import SimulatedDisk
 
@@ -63,7 +64,7 @@ def test_a_backup_takes_over_with_all_that_was_confirmed() -> None:
     replies = client.send(publish(orders, "a", "b"), publish(orders, "c", first=3))
     assert [each.sequence for each in replies if isinstance(each, Stored)] == [2, 3]
     replies = client.open_consumer(held=[(0, 2)])
-    assert answer(replies)["kept"] == [[0, 2]]
+    assert answer(replies)["kept"] == pack_ranges([(0, 2)])
     assert bodies(replies) == ["c"]
 
 

@@ -21,7 +21,7 @@ from tocsin.cluster.commands import (
 from tocsin.cluster.envelope import Commands
 from tocsin.message_manager.state_hash import state_hash
 from tocsin.model.destination import parse_destination
-from tocsin.model.ranges import RangeSet
+from tocsin.model.ranges import RangeSet, unpack_ranges
 from tocsin.node.group_member import GroupMember
 from tocsin.wire.frames import Outcome, Settle
 
@@ -203,7 +203,7 @@ class Reader:
             for number in [number for number in self.settling if number <= reply.number]:
                 self.done.update(self.settling.pop(number).values())
         elif isinstance(reply, Answer) and reply.request == OPENINGS + self._opened and "kept" in reply.fields:
-            kept = RangeSet((start, end) for start, end in reply.fields["kept"])
+            kept = RangeSet(unpack_ranges(reply.fields["kept"]))
             self.held = {offset: each for offset, each in self.held.items() if kept.covers(offset, offset + 1)}
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
 import pytest
 
-from tocsin.node.process import _own_name, first_commands
+from tocsin.node.process import _own_name, first_commands, set_up_log
 
 
 def test_the_first_commands_can_be_copied() -> None:
@@ -44,3 +45,17 @@ def test_who_called_it_by_a_path_is_told_the_path(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", [called, "serve"])
     assert _own_name() == name
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_others_say_steers_no_terminal_from_a_log(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    set_up_log(as_json)
+    logging.getLogger("tocsin").warning("a client said %s", "\x1b]0;title\x07\u202e")
+    written = capsys.readouterr().err
+    assert written.isascii() and "title" in written
+    assert not any(bad in written for bad in "\x1b\x07")

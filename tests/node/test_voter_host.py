@@ -102,8 +102,8 @@ def test_a_vote_needs_no_free_byte() -> None:
     witness.workers.settle()
     (promise,) = witness.said()
     assert isinstance(promise, Promise) and promise.ballot == BALLOT
-    again = read_vote(witness.disk.crash(Random(1)), SeededRandom(2))
-    assert again.promised == BALLOT
+    again = read_vote(witness.disk.crash(Random(1)))
+    assert again is not None and again.promised == BALLOT
 
 
 def test_a_vote_that_a_failed_sync_left_in_memory_survives_a_power_loss_once_it_was_read() -> None:
@@ -113,8 +113,8 @@ def test_a_vote_that_a_failed_sync_left_in_memory_survives_a_power_loss_once_it_
     with pytest.raises(StorageFailed):
         witness.workers.settle()
     witness.disk.restart()
-    found = read_vote(witness.disk, SeededRandom(2))
-    assert read_vote(witness.disk.crash(Random(1)), SeededRandom(3)) == found
+    found = read_vote(witness.disk)
+    assert read_vote(witness.disk.crash(Random(1))) == found
 
 
 def test_a_vote_that_finds_no_room_is_written_later() -> None:
@@ -132,6 +132,22 @@ def test_a_vote_that_finds_no_room_is_written_later() -> None:
     witness.host.pump()
     witness.workers.settle()
     assert len(witness.said()) == 1
+
+
+def test_a_voter_whose_file_is_lost_starts_on_a_full_disk_and_speaks_when_there_is_room() -> None:
+    witness = Witness(SimulatedDisk(capacity=0))
+    witness.tell(1, Prepare(BALLOT))
+    witness.workers.settle()
+    assert witness.said() == [] and read_vote(witness.disk) is None
+    witness.disk.capacity = None
+    witness.clock.advance(witness.host.next_deadline() - witness.clock.now())
+    witness.host.tick()
+    witness.host.pump()
+    witness.workers.settle()
+    (promise,) = witness.said()
+    assert isinstance(promise, Promise) and promise.ballot == BALLOT
+    again = read_vote(witness.disk.crash(Random(1)))
+    assert again is not None and (again.store, again.promised) == (witness.host.replica.store, BALLOT)
 
 
 def test_a_start_is_on_disk_before_anything_is_said() -> None:

@@ -9,7 +9,7 @@ from math import inf
 from tests.runtime.bus_ends import until
 
 from tocsin.runtime.bus_loop import BusLoop
-from tocsin.runtime.datagrams import Burst, Received, group_in
+from tocsin.runtime.datagrams import NOWHERE, Burst, Place, Received, group_in
 
 
 def burst(name: str) -> Burst:
@@ -25,7 +25,7 @@ class ScriptedBus:
         self.taken = 0
         self.events: list[str] = []
 
-    def received(self, channel: int, data: bytes, segment: int, now: float) -> None:
+    def received(self, channel: int, data: bytes, segment: int, now: float, source: Place) -> None:
         self.heard.append(data)
         self.events.append(data.decode())
 
@@ -87,7 +87,7 @@ def test_what_comes_is_handed_over_and_what_is_said_is_sent() -> None:
         await until(lambda: transport.sent == ["hello", "more"])
         assert transport.received is not None
         bus.turns = [[burst("answer")]]
-        transport.received(1, b"question", 8)
+        transport.received(1, b"question", 8, NOWHERE)
         await until(lambda: transport.sent[-1] == "answer")
         assert bus.heard == [b"question"] and told == ["question"]
 

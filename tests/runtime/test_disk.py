@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.model.errors import DataDirectoryInUse, StorageFailed, StorageFull
+from tocsin.model.errors import ConfigError, DataDirectoryInUse, StorageFailed, StorageFull
 from tocsin.runtime.disk import Disk, SystemClock, SystemRandom, lock_directory
 from tocsin.runtime.ports import Buffer, Clock, File, Files, Random
 from tocsin.testing.clock import VirtualClock
@@ -248,8 +248,18 @@ def test_a_directory_that_an_earlier_start_made_is_durable_too(tmp_path: Path, s
 
 def test_a_disk_that_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises((StorageFailed, FileExistsError)):
-        Disk(tmp_path / "file")
+    (tmp_path / "link").symlink_to("nothing")
+    for path in (tmp_path / "file", tmp_path / "file" / "data", tmp_path / "link"):
+        with pytest.raises(ConfigError, match=f"{path} cannot be a directory"):
+            Disk(path)
+
+
+def test_a_missing_right_is_no_failure_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "open", fails_with(errno.EACCES))
+    with pytest.raises(
+        StorageFailed, match=rf"The user {os.geteuid()}, as whom .* Give the data directory to that user"
+    ):
+        Disk(tmp_path)
 
 
 HOLD = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from tocsin.runtime.datagrams import Burst, Received, group_in
+from tocsin.runtime.datagrams import NOWHERE, Burst, Received, group_in
 from tocsin.runtime.lossy import LossyTransport
 
 
@@ -13,7 +13,7 @@ class Wire:
     """A transport whose arrivals a test makes."""
 
     def __init__(self) -> None:
-        self.arrive: Received = lambda channel, data, segment: None
+        self.arrive: Received = lambda channel, data, segment, source: None
         self.sent: list[Burst] = []
         self.closed = False
 
@@ -31,10 +31,10 @@ class Wire:
 def received_of(loss: float, seed: int) -> list[bytes]:
     wire, received = Wire(), list[bytes]()
     lossy = LossyTransport(wire, loss, Random(seed))
-    lossy.start(lambda channel, data, segment: received.append(data), lambda: None)
+    lossy.start(lambda channel, data, segment, source: received.append(data), lambda: None)
     for first in range(0, 1_000, 10):
         # Ten datagrams in one piece, the last of them shorter.
-        wire.arrive(1, b"".join(b"%04d" % number for number in range(first, first + 9)) + b"end", 4)
+        wire.arrive(1, b"".join(b"%04d" % number for number in range(first, first + 9)) + b"end", 4, NOWHERE)
     return received
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tocsin.runtime.datagrams import Burst, Received, group_in, group_out
+from tocsin.runtime.datagrams import NOWHERE, Burst, Place, Received, group_in, group_out
 from tocsin.runtime.networks import NetworksTransport
 
 
@@ -60,10 +60,10 @@ def test_nobody_gets_a_burst_twice_that_waited_for_room() -> None:
 
 def test_what_comes_over_any_of_them_is_heard() -> None:
     both, east, west = two_networks()
-    heard: list[tuple[int, bytes, int]] = []
+    heard: list[tuple[int, bytes, int, Place]] = []
     both.start(lambda *received: heard.append(received), lambda: None)
-    east.received(1, b"a", 1)
-    west.received(2, b"b", 1)
-    assert heard == [(1, b"a", 1), (2, b"b", 1)]
+    east.received(1, b"a", 1, NOWHERE)
+    west.received(2, b"b", 1, NOWHERE)
+    assert heard == [(1, b"a", 1, NOWHERE), (2, b"b", 1, NOWHERE)]
     both.close()
     assert east.closed and west.closed

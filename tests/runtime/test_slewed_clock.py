@@ -63,3 +63,41 @@ def test_a_clock_that_is_slewed_by_a_time_server_is_followed_without_a_word(capl
         clock.set_wall(clock.wall() + 0.0005)
         assert slewed.wall() == pytest.approx(clock.wall(), abs=1e-6)
     assert caplog.records == []
+
+
+class InterruptedClock(VirtualClock):
+    """Others get the processor for so long before it is read."""
+
+    away = 0.0
+
+    def wall(self) -> float:
+        self.advance(self.away)
+        return super().wall()
+
+
+def test_a_process_that_waits_between_two_readings_of_its_clocks_is_not_ahead() -> None:
+    clock = InterruptedClock(5000.0)
+    clock.away = 0.005
+    slewed = SlewedClock(clock)
+    clock.away = 0.0
+    assert slewed.wall() <= clock.wall(), "at the start"
+    for _ in range(10):
+        clock.advance(3)
+        clock.away = 0.02
+        slewed.wall()
+        clock.away = 0.0
+        assert slewed.wall() <= clock.wall()
+    assert slewed.wall() == pytest.approx(clock.wall(), abs=0.006), "nor is it ever later for it"
+
+
+def test_what_was_under_way_for_long_makes_the_time_of_another_no_later() -> None:
+    clock = VirtualClock(5000.0)
+    slewed = SlewedClock(clock)
+    for under_way in (0.05, 0.0, 0.2, 0.03):
+        clock.advance(0.2)
+        slewed.follow(clock.now() + 100.0 - under_way)
+        assert clock.now() + 99.95 - 1e-6 <= slewed.wall() <= clock.now() + 100.001
+    assert slewed.wall() == pytest.approx(clock.now() + 100.0, abs=0.001)
+    clock.advance(5)
+    slewed.follow(clock.now() + 40.0)
+    assert slewed.wall() == pytest.approx(clock.now() + 40.0), "the other one was set back"

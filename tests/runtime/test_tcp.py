@@ -9,19 +9,24 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.system.certificates import Authority
 from tests.system.processes import free_port
 
 from tocsin.model.errors import PortInUse
 from tocsin.model.limits import OUTBOUND_BYTES_MAX
 from tocsin.node.loop import new_event_loop
-from tocsin.runtime import local, tcp
-from tocsin.runtime.local import dial, listener_at
+from tocsin.runtime import tcp
+from tocsin.runtime.accepting import Door
+from tocsin.runtime.local import SOCKET_NAME, dial
 from tocsin.runtime.tcp import TcpServer
+from tocsin.runtime.tls import server_context
 from tocsin.wire.frames import HEADER, VERSION, FrameType
 from tocsin.wire.reader import FrameReader
 
@@ -32,18 +37,24 @@ WAIT_SECONDS = 10.0
 
 
 class Recorder:
-    def __init__(self) -> None:
+    def __init__(self, *, over_tls: bool = False) -> None:
+        self._over_tls = over_tls
         self.here: asyncio.Queue[int] = asyncio.Queue()
         self.gone: asyncio.Queue[int] = asyncio.Queue()
         self.peers: list[str] = []
+        self.slow: list[tuple[int, bool]] = []
 
-    def connected(self, connection: int, peer: str, near: bool) -> None:
+    def connected(self, connection: int, peer: str, near: bool, over_tls: bool) -> None:
         assert near, "all tests are on one host"
+        assert over_tls is self._over_tls
         self.peers.append(peer)
         self.here.put_nowait(connection)
 
     def received(self, connection: int, data: bytes) -> int:
-        return 0
+        return 1
+
+    def slowed(self, connection: int, slow: bool) -> None:
+        self.slow.append((connection, slow))
 
     def disconnected(self, connection: int) -> None:
         self.gone.put_nowait(connection)
@@ -52,15 +63,16 @@ class Recorder:
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 LOOPS = [asyncio.new_event_loop, new_event_loop]
 """Python's own, and the one that a server has."""
-Way = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+Way = Callable[[TcpServer, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
-async def by_tcp(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def by_tcp(server: TcpServer, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_connection(HOST, port)
 
 
-async def by_local_socket(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_unix_connection(sock=dial(HOST, port))
+async def by_local_socket(server: TcpServer, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    assert server.local_path is not None
+    return await asyncio.open_unix_connection(sock=dial(server.local_path))
 
 
 def run_on(loop_factory: LoopFactory, run: Callable[[], Awaitable[None]]) -> None:
@@ -104,8 +116,9 @@ async def connect(
 ) -> tuple[TcpServer, Recorder, int, asyncio.StreamReader, asyncio.StreamWriter]:
     events = events or Recorder()
     server = TcpServer(events)
-    port = await server.listen(HOST, 0, None)
-    reader, writer = await way(port)
+    with tempfile.TemporaryDirectory() as folder:
+        port = await server.listen(HOST, 0, None, local=Path(folder))
+        reader, writer = await way(server, port)
     return server, events, await events.here.get(), reader, writer
 
 
@@ -181,10 +194,10 @@ def test_a_large_frame_behind_another_is_not_copied(way: Way, loop_factory: Loop
 
     async def run() -> None:
         events = Frames(len(sizes))
-        server, _, _, _, writer = await connect(way, events)
-        server.pause_reading(True)
+        server, _, connection, _, writer = await connect(way, events)
+        server.pause_reading(connection, True)
         writer.write(b"".join(frame_of(number, size) for number, size in enumerate(sizes)))
-        server.pause_reading(False)
+        server.pause_reading(connection, False)
         await events.all_here.wait()
         # How many depends on what had come by the time of each read.
         assert events.uncopied
@@ -200,17 +213,17 @@ def test_a_pause_holds_inside_a_row_of_large_frames(way: Way, loop_factory: Loop
 
     async def run() -> None:
         events = Frames(len(sizes))
-        server, _, _, _, writer = await connect(way, events)
+        server, _, connection, _, writer = await connect(way, events)
 
         def stop() -> None:
-            server.pause_reading(True)
+            server.pause_reading(connection, True)
             events.stopped = True
 
         events.then = stop
         writer.write(b"".join(frame_of(number, size) for number, size in enumerate(sizes)))
         while not events.all_here.is_set():
             events.stopped = False
-            server.pause_reading(False)
+            server.pause_reading(connection, False)
             while not events.stopped:
                 await asyncio.sleep(0)
         assert not events.late
@@ -268,39 +281,61 @@ def test_a_peer_that_never_reads_is_cut_off(way: Way) -> None:
     asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
 
 
-def test_a_server_that_stops_listening_is_found_neither_way() -> None:
+@pytest.mark.parametrize("loop_factory", LOOPS)
+@pytest.mark.parametrize("seconds", [0.05, 60.0])
+@both_ways
+def test_one_that_is_closed_and_never_reads_is_gone_soon(
+    way: Way, seconds: float, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        server, events, connection, _, writer = await connect(way)
+        for _ in range(PARTS):
+            server.write(connection, [PART])
+        server.close_connection(connection)
+        assert len(server) == 1
+        if seconds > WAIT_SECONDS:
+            # Nor does it keep what others need meanwhile.
+            monkeypatch.setattr("tocsin.runtime.outbound.OUTBOUND_ALL_BYTES_MAX", 1)
+            server.outbound._make_room()
+        try:
+            assert await asyncio.wait_for(events.gone.get(), WAIT_SECONDS / 4) == connection
+            assert len(server) == 0 and server.outbound.total == 0
+        finally:
+            await disconnect(server, writer)
+
+    monkeypatch.setattr(tcp, "CLOSING_SECONDS_MAX", seconds, raising=False)
+    run_on(loop_factory, run)
+
+
+def test_a_server_that_stops_listening_is_found_neither_way(tmp_path: Path) -> None:
     async def run() -> None:
         server, port = TcpServer(Recorder()), free_port()
-        await server.listen(HOST, port, None)
+        await server.listen(HOST, port, None, local=tmp_path)
+        assert server.local_path == str(tmp_path / SOCKET_NAME)
         await server.stop_listening()
-        assert dial(HOST, port) is None
+        assert not (tmp_path / SOCKET_NAME).exists()
         with pytest.raises(ConnectionRefusedError):
-            await by_tcp(port)
+            await by_tcp(server, port)
 
     asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
 
 
-def test_a_port_whose_local_name_another_process_has_is_in_use() -> None:
-    """Clients on this host would reach that process; so nobody listens at all, unless the name is not wanted."""
-
+def test_a_socket_that_cannot_be_is_told_and_done_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        port = free_port()
-        taken = listener_at(HOST, port)
-        assert taken is not None
-        with taken:
-            with pytest.raises(PortInUse, match=f"another process has the local name @tocsin/{HOST}:{port}"):
-                await TcpServer(Recorder()).listen(HOST, port, None)
-            with pytest.raises(ConnectionRefusedError):
-                await by_tcp(port)
-            server = TcpServer(Recorder())
-            assert await server.listen(HOST, port, None, local=False) == port
-            await server.stop_listening()
+        (tmp_path / SOCKET_NAME).write_text("in the way")
+        server = TcpServer(Recorder())
+        port = await server.listen(HOST, 0, None, local=tmp_path)
+        assert server.local_path is None
+        (await by_tcp(server, port))[1].close()
+        server.abort_all()
+        await server.stop_listening()
 
     asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))
+    assert "There is no local socket" in caplog.text and "remove it" in caplog.text
 
 
 @pytest.mark.parametrize("loop_factory", LOOPS)
-def test_somebody_who_listens_at_the_same_moment_is_noticed(loop_factory: LoopFactory) -> None:
+def test_somebody_who_listens_at_the_same_moment_is_noticed(loop_factory: LoopFactory, tmp_path: Path) -> None:
     """Two sockets may be bound to one address, and one of them may listen."""
 
     async def run() -> None:
@@ -308,16 +343,18 @@ def test_somebody_who_listens_at_the_same_moment_is_noticed(loop_factory: LoopFa
         with socket.socket() as other:
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             other.bind((HOST, port))
-            bound = local.listener_at
 
-            def then_listen(address: str, number: int) -> socket.socket | None:
-                other.listen()
-                return bound(address, number)
+            class Late(Door):
+                """Before which the other one begins to listen."""
+
+                def open(self) -> None:
+                    other.listen()
+                    super().open()
 
             with pytest.MonkeyPatch.context() as patch, pytest.raises(PortInUse, match=f"Port {port} on {HOST}"):
-                patch.setattr(tcp, "listener_at", then_listen)
-                await TcpServer(Recorder()).listen(HOST, port, None)
-            assert dial(HOST, port) is None
+                patch.setattr(tcp, "Door", Late)
+                await TcpServer(Recorder()).listen(HOST, port, None, local=tmp_path)
+            assert not (tmp_path / SOCKET_NAME).exists()
 
     run_on(loop_factory, run)
 
@@ -332,14 +369,121 @@ def test_a_client_may_have_bound_its_end_to_any_name(
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
         events = Recorder()
         server = TcpServer(events)
-        port = await server.listen(HOST, 0, None)
+        await server.listen(HOST, 0, None, local=tmp_path)
         with socket.socket(socket.AF_UNIX) as client:
             client.bind(name)
-            client.connect(f"\0tocsin/{HOST}:{port}")
+            client.connect(SOCKET_NAME)
             assert await events.here.get()
-            assert events.peers == ["this host"] and not failures
+            assert events.peers == ["local socket"] and not failures
         server.abort_all()
         await server.stop_listening()
 
     monkeypatch.chdir(tmp_path)
     run_on(loop_factory, run)
+
+
+@pytest.mark.parametrize("loop_factory", LOOPS)
+def test_a_process_of_another_user_is_turned_away(
+    loop_factory: LoopFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The file system keeps it away already; one that was handed a descriptor, say, is met here."""
+
+    async def run() -> None:
+        events = Recorder()
+        server = TcpServer(events)
+        await server.listen(HOST, 0, None, local=tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(tcp, "may_enter", lambda line: False)
+            reader, writer = await by_local_socket(server, 0)
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            writer.close()
+        assert not len(server) and not events.peers and events.gone.empty()
+        _, writer = await by_local_socket(server, 0)
+        assert await events.here.get()
+        await disconnect(server, writer)
+
+    run_on(loop_factory, run)
+    assert f"A process of user {os.geteuid()} was turned away" in caplog.text
+
+
+@pytest.mark.parametrize("loop_factory", LOOPS)
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["silent", "half a hello"])
+def test_a_handshake_is_counted_at_once_and_has_an_end(loop_factory: LoopFactory, said: bytes, tmp_path: Path) -> None:
+    tls = server_context(Authority(tmp_path, "authority").issue(HOST))
+
+    async def run() -> None:
+        events = Recorder(over_tls=True)
+        server = TcpServer(events, handshake_seconds=0.2)
+        port = await server.listen(HOST, 0, tls)
+        reader, writer = await by_tcp(server, port)
+        writer.write(said)
+        number = await events.here.get()
+        assert len(server) == 1
+        assert await events.gone.get() == number and not len(server)
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        await disconnect(server, writer)
+
+    run_on(loop_factory, run)
+
+
+@pytest.mark.parametrize("loop_factory", LOOPS)
+def test_who_is_sent_away_during_the_handshake_is_gone_at_once(loop_factory: LoopFactory, tmp_path: Path) -> None:
+    tls = server_context(Authority(tmp_path, "authority").issue(HOST))
+
+    async def run() -> None:
+        events = Recorder(over_tls=True)
+        server = TcpServer(events, handshake_seconds=60.0)
+        port = await server.listen(HOST, 0, tls)
+        reader, writer = await by_tcp(server, port)
+        number = await events.here.get()
+        server.write(number, [b"nobody can read this yet"])
+        server.close_connection(number)
+        assert await events.gone.get() == number
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        await disconnect(server, writer)
+
+    run_on(loop_factory, run)
+
+
+@both_ways
+@pytest.mark.parametrize("loop_factory", LOOPS)
+def test_who_is_sent_away_as_soon_as_it_comes_is_told_why(way: Way, loop_factory: LoopFactory, tmp_path: Path) -> None:
+    class Refusing(Recorder):
+        def connected(self, connection: int, peer: str, near: bool, over_tls: bool) -> None:
+            super().connected(connection, peer, near, over_tls)
+            server.write(connection, [b"there is ", b"no room"])
+            server.close_connection(connection)
+
+    events = Refusing()
+    server = TcpServer(events)
+
+    async def run() -> None:
+        port = await server.listen(HOST, 0, None, local=tmp_path)
+        reader, writer = await way(server, port)
+        assert await reader.read() == b"there is no room"
+        assert await events.gone.get() == await events.here.get()
+        await disconnect(server, writer)
+
+    run_on(loop_factory, run)
+
+
+@both_ways
+def test_the_last_descriptors_are_for_files(way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever counts connections may be wrong: then they are closed without a word."""
+
+    async def run() -> None:
+        events = Recorder()
+        server = TcpServer(events)
+        port = await server.listen(HOST, 0, None, local=tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(tcp, "descriptor_limit", lambda: 10)
+            reader, writer = await way(server, port)
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        assert server.turned_away == 1 and not events.peers
+        await disconnect(server, writer)
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_SECONDS))

@@ -36,7 +36,8 @@ def received(at: UdpSocket, count: int) -> list[bytes]:
         assert select.select([at.raw], [], [], WAIT_SECONDS)[0], f"only {len(found)} of {count} came"
         got = at.receive()
         if got is not None:
-            data, segment = got
+            data, segment, source = got
+            assert source[0] == HOST and source[1]
             found += [data[start : start + segment] for start in range(0, len(data), segment)]
     return found
 

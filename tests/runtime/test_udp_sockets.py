@@ -14,7 +14,7 @@ def test_every_socket_tells_its_channel_also_when_added_late() -> None:
         sockets = UdpSockets(asyncio.get_running_loop())
         heard: list[tuple[int, bytes]] = []
         first = sockets.add(1, (HOST, 0))
-        sockets.start(lambda channel, data, segment: heard.append((channel, data)), lambda: None)
+        sockets.start(lambda channel, data, segment, source: heard.append((channel, data)), lambda: None)
         second = sockets.add(2, (HOST, 0))
         try:
             first.send(Burst(to_node(2, 1), [(b"to the second",)], 13), second.raw.getsockname())
@@ -44,7 +44,7 @@ def test_a_busy_socket_lets_others_have_their_turn() -> None:
             if len(heard) < count:
                 loop.call_soon(note)
 
-        sockets.start(lambda channel, data, segment: heard.append(data), lambda: None)
+        sockets.start(lambda channel, data, segment, source: heard.append(data), lambda: None)
         loop.call_soon(note)
         try:
             await until(lambda: len(heard) == count)
@@ -60,7 +60,7 @@ def test_room_is_told_once_and_also_by_the_end() -> None:
         sockets = UdpSockets(asyncio.get_running_loop())
         told: list[bool] = []
         own = sockets.add(1, (HOST, 0))
-        sockets.start(lambda channel, data, segment: None, lambda: told.append(True))
+        sockets.start(lambda channel, data, segment, source: None, lambda: told.append(True))
         try:
             sockets.wait_for_room(own)
             sockets.wait_for_room(own)

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from tocsin.model.errors import ConfigError, NewerFormat
-from tocsin.model.limits import PASSWORD_ITERATIONS_MAX, PASSWORD_ITERATIONS_MIN, USER_NAME_BYTES_MAX
+from tocsin.model.limits import (
+    PASSWORD_ITERATIONS_MAX,
+    PASSWORD_ITERATIONS_MIN,
+    PASSWORD_ITERATIONS_READ_MIN,
+    USER_NAME_BYTES_MAX,
+)
 from tocsin.runtime.users_file import UsersFile, new_salt
 from tocsin.wire.scram import Credentials, make_credentials
 
@@ -141,7 +146,18 @@ def test_bad_names_are_refused(path: Path, users: UsersFile[Credentials], name: 
     assert not path.exists()
 
 
-@pytest.mark.parametrize("iterations", [0, PASSWORD_ITERATIONS_MIN - 1, PASSWORD_ITERATIONS_MAX + 1])
+def test_a_user_of_old_with_few_iterations_can_be_read_and_replaced(path: Path, users: UsersFile[Credentials]) -> None:
+    users.add(user("anna"))
+    edit(path, f"anna {PASSWORD_ITERATIONS_MIN}", f"anna {PASSWORD_ITERATIONS_READ_MIN}")
+    old = users.load().by_name["anna"]
+    assert old.iterations == PASSWORD_ITERATIONS_READ_MIN
+    with pytest.raises(ConfigError, match="Iterations"):
+        users.add(old, replace=True)
+    users.add(user("anna"), replace=True)
+    assert users.load().by_name["anna"].iterations == PASSWORD_ITERATIONS_MIN
+
+
+@pytest.mark.parametrize("iterations", [0, PASSWORD_ITERATIONS_READ_MIN - 1, PASSWORD_ITERATIONS_MAX + 1])
 def test_iterations_are_bounded(path: Path, users: UsersFile[Credentials], iterations: int) -> None:
     with pytest.raises(ConfigError, match="Iterations"):
         users.add(user("anna", iterations=iterations))
@@ -154,10 +170,10 @@ def test_iterations_are_bounded(path: Path, users: UsersFile[Credentials], itera
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("bert 4096 ", "bert ", "Line 3 .*must hold a name"),
-        ("bert 4096 ", "bert many ", "Line 3 .*not a number"),
-        ("bert 4096 MTIzNDU2Nzg=", "bert 4096 ?", "Line 3 .*salt is not base64"),
-        ("bert 4096 MTIzNDU2Nzg=", "bert 4096 MTIz", "Line 3 .*salt has 3 bytes"),
+        ("bert 100000 ", "bert ", "Line 3 .*must hold a name"),
+        ("bert 100000 ", "bert many ", "Line 3 .*not a number"),
+        ("bert 100000 MTIzNDU2Nzg=", "bert 100000 ?", "Line 3 .*salt is not base64"),
+        ("bert 100000 MTIzNDU2Nzg=", "bert 100000 MTIz", "Line 3 .*salt has 3 bytes"),
         ("bert", "anna", "Line 3 .*second time"),
         ("bert", "", "Line 3 .*user name"),
         ("bert", "\nbert", "Line 3 .*must hold a name"),
@@ -176,7 +192,7 @@ def test_bad_line_is_named(path: Path, users: UsersFile[Credentials], old: str, 
 
 def test_bad_file_is_never_replaced(path: Path, users: UsersFile[Credentials]) -> None:
     users.add(user("anna"))
-    edit(path, "anna 4096", "anna ????")
+    edit(path, "anna 100000", "anna ????")
     before = path.read_bytes()
     with pytest.raises(ConfigError):
         users.add(user("bert"))

@@ -47,9 +47,14 @@ class Scenario:
 
     def wait_until_up(self) -> None:
         def all_up() -> bool:
-            known = {node.node: {member.node for member in node.bus.members(1)} for node in self.nodes}
-            group = {*MEMBERS, OBSERVER}
-            return known[MANAGER] >= group and all(known[node] == {MANAGER, *group} - {node} for node in group)
+            there = {(node.node, node.boot) for node in self.nodes}
+            known = {
+                (node.node, node.boot): {(member.node, member.boot) for member in node.bus.members(1)}
+                for node in self.nodes
+            }
+            manager = (MANAGER, self.manager.boot)
+            group = there - {manager}
+            return known[manager] >= group and all(known[node] == there - {node} for node in group)
 
         if not self.cluster.run(30.0, all_up):
             raise BrokenPromise("The nodes do not find each other.")

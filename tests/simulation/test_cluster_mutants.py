@@ -23,7 +23,7 @@ from tocsin.message_manager.stages import Epochs
 from tocsin.message_manager.view import Returned, View
 from tocsin.model.errors import StorageFailed
 from tocsin.runtime.slewed_clock import SlewedClock
-from tocsin.testing.clusters import world
+from tocsin.testing.clusters import workload, world
 from tocsin.testing.clusters.run import run_cluster
 from tocsin.testing.clusters.workload import Pace
 from tocsin.testing.clusters.world import ClusterShape
@@ -127,7 +127,8 @@ def releases_are_not_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledge_returns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever became of what it was to acknowledge."""
+    """Whatever became of what it was to acknowledge. More of the work is not done before the grace is over."""
+    monkeypatch.setattr(workload, "_WORK_SECONDS", 20.0)
     monkeypatch.setattr(operations, "take_lost", lambda consumers: None)
 
 
@@ -165,7 +166,7 @@ MUTANTS = [
     pytest.param(damage_is_the_end, RETAINED, ("rot_topic",), ("I0",), id="S7 damage is one reader's error"),
     pytest.param(acknowledge_returns, ClusterShape(2, 1), ("cut_client",), ("I10",), id="late acknowledge() raises"),
     pytest.param(
-        confirmed_is_not_said, ClusterShape(1, 0), ("stall", "crash_primary"), ("I8",), id="D1 volatile is no gap"
+        confirmed_is_not_said, ClusterShape(1, 0), ("stall", "crash_primary"), ("I8", "I1"), id="D1 volatile is no gap"
     ),
     pytest.param(raw_wall_clock, ClusterShape(2, 1), ("set_clock",), ("I1", "T1"), id="delays by a slewed clock"),
 ]

@@ -16,8 +16,8 @@ from tests.spark.schemas import schema_of
 
 from tocsin.model.batch import FLAG_NO_MESSAGE_ID, Block, Column, DeliveryMode
 from tocsin.model.errors import ConfigError
-from tocsin.model.limits import SPARK_BATCH_ROWS
 from tocsin.model.message import message_id
+from tocsin.model.spark_limits import SPARK_BATCH_ROWS
 from tocsin.model.values import Byte, Float, Int, Type
 from tocsin.spark.arrow_blocks import record_batches
 from tocsin.spark.schema import default_schema, wanted_columns

@@ -11,7 +11,7 @@ from tests.system.certificates import add_user
 
 import tocsin
 from tocsin.model.errors import AuthenticationFailed, ConnectionFailed
-from tocsin.model.limits import SPARK_CONNECTIONS_MAX
+from tocsin.model.spark_limits import SPARK_CONNECTIONS_MAX
 from tocsin.spark import connections
 from tocsin.spark.connections import close_connections, connection_to, is_usable
 from tocsin.spark.server_options import ServerOptions

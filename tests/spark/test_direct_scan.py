@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from tests.spark.planning import compiled, last_stage, plan, scans, strategies
 from tests.spark.tables import Stream, fill, numbers, source
+from tests.system.certificates import add_user
 
 import tocsin
 from tocsin.spark import direct_plans
@@ -53,6 +54,24 @@ def other_session(spark: Any) -> Any:
 def test_a_batch_read_has_none(table: Any) -> None:
     assert "BatchScan tocsin" in plan(table)
     assert "Project" not in plan(table)
+
+
+def test_no_plan_shows_a_password(spark: Any, tmp_path: Path) -> None:
+    canary, users = "kanarie4711", tmp_path / "users"
+    add_user(users, "ann", canary)
+    with tocsin.Server(tmp_path / "guarded", users_file=users) as guarded:
+        places = guarded.url.partition("://")[2]
+        with tocsin.connect(guarded.url, user="ann", password=canary) as connection:
+            fill(connection, "prices", COUNT)
+        given: list[tuple[str, dict[str, str]]] = [
+            (f"tocsin://ann:{canary}@{places}", {}),
+            (guarded.url, {"user": "ann", "password": canary}),
+        ]
+        for url, options in given:
+            table = source(spark.read, url, subscribe="prices", **options).load()
+            shown = [table._jdf.queryExecution().toString(), str(table), plan(table)]
+            assert "tocsin" in shown[0]
+            assert not any(canary in text for text in shown)
 
 
 def test_a_stream_has_none(spark: Any, server: tocsin.Server, connection: tocsin.Connection, tmp_path: Path) -> None:

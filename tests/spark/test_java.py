@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tocsin.model.errors import ConfigError
-from tocsin.model.limits import SPARK_CLASS_CACHES_MAX
+from tocsin.model.spark_limits import SPARK_CLASS_CACHES_MAX
 from tocsin.spark import java as java_module
 from tocsin.spark.class_cache import (
     cache_file,

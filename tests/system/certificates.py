@@ -59,8 +59,9 @@ class Authority:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def add_user(users: Path, name: str, password: str) -> None:
-    done = run_command("user", "add", name, "--users", str(users), "--password-stdin", feed=f"{password}\n".encode())
+def add_user(users: Path, name: str, password: str, *, replace: bool = False) -> None:
+    given = ["--users", str(users), "--password-stdin", *(["--replace"] if replace else [])]
+    done = run_command("user", "add", name, *given, feed=f"{password}\n".encode())
     assert done.returncode == 0, done.stderr.decode()
 
 

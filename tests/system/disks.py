@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tocsin.cli.bench.cluster import OwnCluster
+from tocsin.runtime.local import SOCKET_NAME
 
 DISK_BYTES = 96 * 1024 * 1024
 _BALLAST = "ballast"
@@ -72,7 +73,7 @@ class Disks:
         """A backup of a node that does not run."""
         kept = self._cluster.folder / f"{name}.copy"
         shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(self._cluster.data_folder(name), kept)
+        shutil.copytree(self._cluster.data_folder(name), kept, ignore=shutil.ignore_patterns(SOCKET_NAME))
         return kept
 
     def restore(self, name: str, kept: Path) -> None:

@@ -47,6 +47,10 @@ class Scene:
     chance: random.Random
     may_end: dict[str, Callable[[str], None]] = field(default_factory=dict)
     """Nodes that end by themselves in this fault, and rightly so; and what is done before they are started again."""
+    rotten: str | None = None
+    """Who may have damage in its files that nobody has found yet. Until its disk is new no other disk is struck: the
+    last good copy of something may be there.
+    """
 
     @property
     def ledger(self) -> Ledger:
@@ -109,7 +113,17 @@ class Scene:
         """Of a node that the others can do without: they serve when it is gone, so they have all that was confirmed."""
         self.kill(name)
         wait_until(self.serves, f"the others serve without {name}", 2 * PATIENCE)
+        self.renew_disk(name)
+
+    def renew_disk(self, name: str) -> None:
         self.disks.lose(name)
+        if name == self.rotten:
+            self.rotten = None
+
+    def whose_disk(self, *others: str | None) -> str:
+        """Whose disk is struck: of a member, or of one of the others."""
+        name = self.chance.choice([*self.members, *filter(None, others)])
+        return name if name in others else self.rotten or name
 
     def mend(self) -> None:
         """Everything runs, hears everybody, and has room."""
@@ -169,7 +183,7 @@ def die_in_turn(scene: Scene) -> str:
 
 def kill_during_catch_up(scene: Scene) -> str:
     """A member that is being filled dies, or the one that fills it."""
-    name = scene.chance.choice(scene.members)
+    name = scene.whose_disk()
     scene.lose_disk(name)
     wait_for_load(scene.ledger, confirmed=100)
     scene.start(name)
@@ -318,11 +332,12 @@ def fail_sync(scene: Scene) -> str:
 
 def flip_journal(scene: Scene) -> str:
     """A bit in the log of a member that does not run."""
-    return _flip(scene, scene.chance.choice(scene.members), "journal/*.seg", "snapshots/*", "meta", "promise")
+    name = scene.rotten = scene.whose_disk()
+    return _flip(scene, name, "journal/*.seg", "snapshots/*", "meta", "promise")
 
 
 def flip_vote(scene: Scene) -> str:
-    return _flip(scene, scene.chance.choice([*scene.members, *filter(None, [scene.witness])]), "vote")
+    return _flip(scene, scene.whose_disk(scene.witness), "vote")
 
 
 def _flip(scene: Scene, name: str, *patterns: str) -> str:
@@ -330,22 +345,24 @@ def _flip(scene: Scene, name: str, *patterns: str) -> str:
     path = scene.chance.choice(scene.disks.files(name, *patterns))
     what = scene.disks.flip(path, scene.chance)
     # So the guide says: a node that finds its files damaged starts with an empty disk, and is filled.
-    scene.may_end[name] = scene.disks.lose
+    scene.may_end[name] = scene.renew_disk
     scene.start(name)
     wait_until(lambda: scene.cluster.has_ended(name) or scene.cluster.is_well(), f"{name} has found out", 2 * PATIENCE)
     return f"{what} of {name}"
 
 
 def flip_retained(scene: Scene) -> str:
-    """A bit in a retained topic's file of the primary, which goes on running and is read afterwards."""
-    name = scene.primary()
+    """A bit in a retained topic's file of the primary, which goes on running and is read afterwards, or of who has rot
+    already.
+    """
+    name = scene.rotten = scene.rotten or scene.primary()
     wait_until(lambda: bool(scene.disks.files(name, "streams/*/*.seg")), "there is a file of the retained topic")
     path = scene.chance.choice(scene.disks.files(name, "streams/*/*.seg"))
     return f"{scene.disks.flip(path, scene.chance)} of {name}"
 
 
 def lose_disk(scene: Scene) -> str:
-    name = scene.chance.choice([*scene.members, *filter(None, [scene.witness])])
+    name = scene.whose_disk(scene.witness)
     scene.lose_disk(name)
     scene.pass_time(0.05, 1.0)
     scene.start(name)
@@ -354,7 +371,7 @@ def lose_disk(scene: Scene) -> str:
 
 def restore_old_copy(scene: Scene) -> str:
     """A member comes back with a copy of itself that is older than what it has confirmed since."""
-    name = scene.chance.choice(scene.members)
+    name = scene.whose_disk()
     scene.kill(name)
     kept = scene.disks.copy(name)
     scene.start(name)

@@ -43,6 +43,8 @@ class ServerProcess:
         self._scheme = "tocsins" if "tls_cert" in settings else "tocsin"
         self._log = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self.before: Callable[[], None] | None = None
+        """Is called in the new process, before it is a server."""
 
     @property
     def address(self) -> str:
@@ -60,6 +62,7 @@ class ServerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                preexec_fn=self.before,
             )
         until(self._listens, "the server listens")
         return self
@@ -82,6 +85,11 @@ class ServerProcess:
 
     def signal(self, number: signal.Signals) -> None:
         self._child.send_signal(number)
+
+    @property
+    def number(self) -> int:
+        """Of the process."""
+        return self._child.pid
 
     def wait(self) -> int:
         """The exit code of a server that ends by itself."""

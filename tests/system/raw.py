@@ -38,6 +38,17 @@ class RawClient:
         for part in parts:
             self._socket.sendall(part)
 
+    def patience(self, seconds: float) -> None:
+        """How long the socket waits from now on."""
+        self._socket.settimeout(seconds)
+
+    def send_some(self, data: bytes) -> int:
+        """Sends what the server takes; 0 when it takes nothing for as long as the socket waits."""
+        try:
+            return self._socket.send(data)
+        except TimeoutError:
+            return 0
+
     def next(self) -> Frame | None:
         """The next frame; None when the server has closed the connection."""
         while not self._frames:

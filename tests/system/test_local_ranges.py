@@ -106,6 +106,15 @@ def test_files_and_connection_give_the_same(connection: tocsin.Connection) -> No
         same(connection, start, end)
 
 
+def test_a_client_at_the_local_socket_is_on_the_servers_host(
+    connection: tocsin.Connection, server: tocsin.Server
+) -> None:
+    assert server.local_url is not None
+    with tocsin.connect(server.local_url) as local, local.session() as session:
+        assert mapped(session.read_range(TOPIC, 0, MESSAGES))[0]
+        same(local)
+
+
 def test_large_ranges_are_read_from_files_unless_somebody_says_no(connection: tocsin.Connection) -> None:
     with connection.session() as session:
         found = mapped(session.read_range(TOPIC, 0, MESSAGES))

@@ -1,4 +1,5 @@
-"""docs/reliability.md is true: every fault of the campaign is in its table, and every test that it names exists."""
+"""docs/reliability.md and docs/security.md are true: every test that they name exists, and every fault of the campaign
+is in the table."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ import pytest
 from tests.system.faults import FAULTS
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+PAGE, SECURITY = ((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("reliability", "security"))
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`")
-NAMED = sorted({(match.group(1), match.group(2) or "") for match in _TEST.finditer(PAGE)})
+NAMED = sorted({(match.group(1), match.group(2) or "") for match in _TEST.finditer(PAGE + SECURITY)})
 
 
 @pytest.mark.parametrize(("path", "name"), NAMED)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,11 @@ import pytest
 from tests.system.certificates import Authority, add_user, remove_user
 from tests.system.processes import HOST, PATIENCE, ServerProcess, run_command, until
 from tests.system.raw import RawClient
+from tests.system.relay import Relay
 
 import tocsin
-from tocsin import errors
-from tocsin.runtime.tls import client_context
+from tocsin import aio, errors
+from tocsin.runtime.tls import client_context, server_context
 from tocsin.wire.frames import FrameType
 
 
@@ -96,15 +99,21 @@ def test_a_proof_by_guessing_is_refused(guarded: ServerProcess) -> None:
 
 
 def test_users_come_and_go_while_the_server_runs(guarded: ServerProcess, users: Path) -> None:
-    """SIGHUP makes it read the file again; who is in stays in."""
+    """SIGHUP makes it read the file again; who is in and still has the right stays in."""
     with connect(guarded.url, user="ada", password="engine") as connection:
         add_user(users, "alan", "machine")
         with pytest.raises(errors.AuthenticationFailed):
             connect(guarded.url, user="alan", password="machine")
         _reload(guarded)
         exchange(guarded.url, user="alan", password="machine")
+        alan = connect(guarded.url, user="alan", password="machine")
         remove_user(users, "alan")
         _reload(guarded)
+        with pytest.raises(errors.AuthenticationFailed), alan:
+            for _ in range(int(PATIENCE * 100)):
+                with alan.session() as session:
+                    session.producer(session.queue("alan")).send("no more")
+                time.sleep(0.01)
         with pytest.raises(errors.AuthenticationFailed):
             connect(guarded.url, user="alan", password="machine")
         with connection.session() as session:
@@ -271,6 +280,96 @@ def test_only_clients_with_a_certificate_of_the_authority_get_in(tmp_path: Path,
             with pytest.raises(errors.ConnectionFailed):
                 connect(server.url, ssl=context)
         exchange(server.url, ssl=good)
+
+
+@pytest.fixture(scope="module")
+def bound(tmp_path_factory: pytest.TempPathFactory, authority: Authority, users: Path) -> Iterator[ServerProcess]:
+    """Users and TLS."""
+    own = authority.issue(HOST, file="bound")
+    settings = {"tls_cert": own.certificate, "tls_key": own.key, "users_file": users}
+    with ServerProcess(tmp_path_factory.mktemp("bound"), **settings) as server:
+        yield server
+        assert server.stop() == 0
+        server.check_log()
+
+
+def test_a_login_over_tls_and_its_resumption(bound: ServerProcess, trusting: ssl.SSLContext) -> None:
+    exchange(bound.url, ssl=trusting, user="ada", password="engine")
+    with Relay(bound.port) as relay:
+        url = f"tocsins://ada:engine@{HOST}:{relay.port}"
+        with connect(url, ssl=trusting) as connection, connection.session() as session:
+            queue = session.temporary_queue()
+            producer, consumer = session.producer(queue), session.consumer(queue)
+            producer.send("before")
+            relay.cut()
+            producer.send("after")
+            bodies = {consumer.receive_body(str, timeout=PATIENCE) for _ in range(2)}
+            assert bodies == {"before", "after"}, "the temporary queue lives on, so the connection was resumed"
+
+
+def test_a_login_over_tls_with_asyncio(bound: ServerProcess, trusting: ssl.SSLContext) -> None:
+    async def run() -> None:
+        async with await aio.connect(bound.url, ssl=trusting, user="ada", password="engine") as connection:
+            session = await connection.session()
+            queue = await session.temporary_queue()
+            await (await session.producer(queue)).send("text")
+            assert await (await session.consumer(queue)).receive_body(str, timeout=PATIENCE) == "text"
+
+    asyncio.run(run())
+
+
+def test_a_login_is_bound_to_a_renewed_certificate_too(
+    bound: ServerProcess, authority: Authority, trusting: ssl.SSLContext
+) -> None:
+    old = serial(bound, trusting)
+    for _ in range(2):
+        authority.issue(HOST, file="bound")
+        _reload(bound)
+        exchange(bound.url, ssl=trusting, user="ada", password="engine")
+    assert serial(bound, trusting) != old
+
+
+def test_somebody_between_with_a_certificate_of_the_same_authority_can_pass_no_login_on(
+    bound: ServerProcess, authority: Authority, trusting: ssl.SSLContext
+) -> None:
+    """The client trusts the certificate, and the server is the right one; they notice all the same."""
+    between = server_context(authority.issue(HOST, file="between"))
+    with Relay(bound.port, between, trusting) as relay:
+        url = f"tocsins://{HOST}:{relay.port}"
+        with pytest.raises(errors.AuthenticationFailed, match="somebody stands between"):
+            connect(url, ssl=trusting, user="ada", password="engine")
+
+
+def test_an_impostor_who_skips_the_login_gets_nothing(tmp_path: Path, guarded: ServerProcess) -> None:
+    """Who has a server's place while it is away, a real one without users here, is not taken for it."""
+    with ServerProcess(tmp_path / "impostor") as impostor, Relay(guarded.port) as relay:
+        lost: list[Exception] = []
+        url = f"tocsin://ada:engine@{HOST}:{relay.port}"
+        with connect(url) as connection, connection.session() as session:
+            connection.on_error = lost.append
+            producer = session.producer(session.queue("orders"))
+            producer.send("to the server")
+            relay.target = impostor.port
+            relay.cut()
+            with pytest.raises(errors.AuthenticationFailed, match="may be an impostor"):
+                producer.send("to the impostor", timeout=PATIENCE)
+        assert [type(error) for error in lost] == [errors.AuthenticationFailed]
+        with connect(impostor.url) as connection:
+            assert [str(each.destination) for each in connection.destinations()] == ["queue:_DMQ"]
+
+
+def test_a_user_of_old_with_few_iterations_is_told_what_to_do(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    add_user(users, "ada", "engine")
+    few = users.read_text().replace(" 100000 ", " 4096 ")
+    users.write_text(few)
+    with ServerProcess(tmp_path / "server", users_file=users) as server:
+        assert "set each of them again with `tocsin user add --replace`" in server.log()
+        with pytest.raises(errors.ProtocolError, match="asks for 4,096 iterations"):
+            connect(server.url, user="ada", password="engine")
+        add_user(users, "ada", "engine", replace=True)
+        _reload(server)
+        exchange(server.url, user="ada", password="engine")
 
 
 def test_login_and_tls_together_open_any_address(tmp_path: Path, users: Path, authority: Authority) -> None:

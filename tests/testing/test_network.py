@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tocsin.runtime.datagrams import Address, Burst, Way, group_in, group_out, to_node
+from tocsin.runtime.datagrams import Address, Burst, Place, Way, group_in, group_out, to_node
 from tocsin.testing.network import Conditions, SimulatedNetwork
 
 
@@ -14,7 +14,7 @@ class Ears:
     def attach(self, node: int, channel: int, *listens: Way) -> None:
         heard = self.heard[node, channel] = list[bytes]()
 
-        def receive(_channel: int, data: bytes, segment: int) -> None:
+        def receive(_channel: int, data: bytes, segment: int, _source: Place) -> None:
             assert _channel == channel
             heard.extend(data[start : start + segment] for start in range(0, len(data), segment))
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.model.errors import AuthenticationFailed, ProtocolError
-from tocsin.model.limits import USER_NAME_BYTES_MAX
+from tocsin.model.limits import PASSWORD_ITERATIONS_MIN, USER_NAME_BYTES_MAX
+from tocsin.wire import scram, scram_message
 from tocsin.wire.scram import (
     Credentials,
     ScramClient,
@@ -18,7 +19,7 @@ from tocsin.wire.scram import (
     prepare_user,
 )
 
-ITERATIONS = 4_096
+ITERATIONS = PASSWORD_ITERATIONS_MIN
 SECRET = b"a secret of the server"
 CLIENT_NONCE = "client-nonce-0123456789"
 SERVER_NONCE = "server-nonce-0123456789"
@@ -36,15 +37,29 @@ RFC_CLIENT_FINAL = (
 RFC_SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-def server(user: Credentials | None = ANNA, nonce: str = SERVER_NONCE) -> ScramServer:
+def server(
+    user: Credentials | None = ANNA, nonce: str = SERVER_NONCE, bindings: list[bytes] | None = None
+) -> ScramServer:
     users = {} if user is None else {user.user: user}
-    return ScramServer(users.get, nonce=nonce, secret=SECRET)
+    return ScramServer(users.get, nonce=nonce, secret=SECRET, bindings=bindings)
+
+
+def anna(binding: bytes | None = None) -> ScramClient:
+    return ScramClient("anna", "a good password", nonce=CLIENT_NONCE, binding=binding)
+
+
+@pytest.fixture
+def few_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As few as the example of the RFC has."""
+    monkeypatch.setattr(scram, "PASSWORD_ITERATIONS_MIN", 4_096)
+    monkeypatch.setattr(scram_message, "PASSWORD_ITERATIONS_MIN", 4_096)
 
 
 def log_in(client: ScramClient, machine: ScramServer) -> None:
     client.finish(machine.finish(client.answer(machine.challenge(client.start()))))
 
 
+@pytest.mark.usefixtures("few_iterations")
 def test_client_speaks_the_example_of_the_rfc() -> None:
     client = ScramClient("user", "pencil", nonce=RFC_CLIENT_NONCE)
     assert client.start() == RFC_CLIENT_FIRST
@@ -52,6 +67,7 @@ def test_client_speaks_the_example_of_the_rfc() -> None:
     client.finish(RFC_SERVER_FINAL)
 
 
+@pytest.mark.usefixtures("few_iterations")
 def test_server_speaks_the_example_of_the_rfc() -> None:
     user = make_credentials("user", "pencil", salt=RFC_SALT, iterations=4_096)
     machine = server(user, nonce=RFC_SERVER_NONCE)
@@ -95,9 +111,10 @@ def test_client_notices_a_server_that_does_not_know_the_user() -> None:
         Credentials("anna", ANNA.salt, ANNA.iterations, ANNA.stored_key, bytes(32)),
     )
     with pytest.raises(AuthenticationFailed, match="impostor"):
-        log_in(ScramClient("anna", "a good password", nonce=CLIENT_NONCE), impostor)
+        log_in(anna(), impostor)
 
 
+@pytest.mark.usefixtures("few_iterations")
 def test_refusal_by_a_foreign_server_is_an_authentication_failure() -> None:
     client = ScramClient("user", "pencil", nonce=RFC_CLIENT_NONCE)
     client.start()
@@ -106,12 +123,18 @@ def test_refusal_by_a_foreign_server_is_an_authentication_failure() -> None:
         client.finish(b"e=invalid-proof")
 
 
-@pytest.mark.parametrize("iterations", ["1", "4095", "2000001", "99999999999999999", "-5000", "x", ""])
+@pytest.mark.parametrize("iterations", ["1", "4096", "99999", "2000001", "99999999999999999", "-5000", "x", ""])
 def test_client_accepts_neither_weak_nor_endless_salting(iterations: str) -> None:
     client = ScramClient("user", "pencil", nonce=RFC_CLIENT_NONCE)
     client.start()
     with pytest.raises(ProtocolError):
         client.answer(RFC_SERVER_FIRST.replace(b"i=4096", f"i={iterations}".encode()))
+
+
+def test_client_accepts_the_fewest_iterations_that_anybody_makes() -> None:
+    client = ScramClient("user", "pencil", nonce=RFC_CLIENT_NONCE)
+    client.start()
+    assert client.answer(RFC_SERVER_FIRST.replace(b"i=4096", b"i=100000")).startswith(b"c=biws,")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +161,6 @@ def test_client_refuses_a_malformed_challenge(answer: bytes) -> None:
     "first",
     [
         b"y,,n=anna,r=0123456789abcdef",
-        b"p=tls-unique,,n=anna,r=0123456789abcdef",
         b"n,a=root,n=anna,r=0123456789abcdef",
         b"n,,n=anna",
         b"n,,n=anna,r=",
@@ -157,14 +179,64 @@ def test_server_refuses_a_malformed_first_message(first: bytes) -> None:
 def test_server_refuses_another_logins_nonce_and_another_binding() -> None:
     for old, new in ((b"r=client", b"r=clienT"), (b"c=biws", b"c=eSws")):
         machine = server()
-        client = ScramClient("anna", "a good password", nonce=CLIENT_NONCE)
+        client = anna()
         final = client.answer(machine.challenge(client.start()))
         with pytest.raises(ProtocolError):
             machine.finish(final.replace(old, new))
 
 
+def test_a_login_over_tls_is_bound_to_the_servers_certificate() -> None:
+    assert anna(b"of the one before").start().startswith(b"p=tls-server-end-point,,n=anna,")
+    machine = server(bindings=[b"of the new certificate", b"of the one before"])
+    log_in(anna(b"of the one before"), machine)
+    assert machine.user == "anna"
+
+
+def test_a_login_that_is_passed_on_to_another_tls_connection_is_refused() -> None:
+    """Somebody between shows the client a certificate of their own, and the server sees theirs as the client's."""
+    machine = server(bindings=[b"of the server"])
+    with pytest.raises(AuthenticationFailed, match="somebody stands between"):
+        log_in(anna(b"of somebody between"), machine)
+    assert machine.user is None
+
+
+def test_a_proof_is_bound_even_if_somebody_puts_the_right_binding_beside_it() -> None:
+    machine, bound = server(bindings=[b"right"]), base64.b64encode(b"p=tls-server-end-point,,right")
+    client = anna(b"wrong")
+    final = client.answer(machine.challenge(client.start()))
+    changed = b"c=" + bound + final[final.index(b",") :]
+    with pytest.raises(AuthenticationFailed, match="password is wrong"):
+        machine.finish(changed)
+
+
+@pytest.mark.parametrize("header", [b"n,,", b"y,,"])
+def test_nobody_can_talk_a_client_out_of_the_binding(header: bytes) -> None:
+    with pytest.raises(AuthenticationFailed, match="SCRAM-SHA-256-PLUS"):
+        server(bindings=[b"of the server"]).challenge(header + b"n=anna,r=0123456789abcdef")
+
+
+def test_a_header_that_was_changed_on_the_way_does_not_match_what_is_signed() -> None:
+    """TLS ends at somebody between, who speaks in clear with the server and takes the binding away."""
+    client, machine = anna(b"of somebody between"), server()
+    client.start()
+    challenge = machine.challenge(b"n,,n=anna,r=" + CLIENT_NONCE.encode())
+    with pytest.raises(ProtocolError, match="channel binding"):
+        machine.finish(client.answer(challenge))
+
+
+@pytest.mark.parametrize("name", [b"tls-server-end-point", b"tls-unique", b"tls-exporter"])
+def test_a_client_whose_tls_ends_before_the_server_is_refused(name: bytes) -> None:
+    with pytest.raises(AuthenticationFailed, match="does not end at this server"):
+        server().challenge(b"p=" + name + b",,n=anna,r=0123456789abcdef")
+
+
+def test_another_kind_of_binding_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="must begin with 'p=tls-server-end-point,,'"):
+        server(bindings=[b"x"]).challenge(b"p=tls-unique,,n=anna,r=0123456789abcdef")
+
+
 def test_steps_come_once_and_in_order() -> None:
-    client = ScramClient("anna", "a good password", nonce=CLIENT_NONCE)
+    client = anna()
     with pytest.raises(ProtocolError, match="out of turn"):
         client.finish(b"v=")
     machine = server()
@@ -182,7 +254,7 @@ def test_a_failed_proof_cannot_be_tried_again_in_the_same_login() -> None:
     challenge = machine.challenge(bad.start())
     with pytest.raises(AuthenticationFailed):
         machine.finish(bad.answer(challenge))
-    good = ScramClient("anna", "a good password", nonce=CLIENT_NONCE)
+    good = anna()
     good.start()
     with pytest.raises(ProtocolError, match="out of turn"):
         machine.finish(good.answer(challenge))

@@ -9,9 +9,11 @@ fragments        messages into packets and back
 send_window      what may have to be sent again, and who has acknowledged it
 retransmission   which packets are sent again, how often and how fast
 flow_control     how much may be under way
+gaps             what is missing of one stream, as ranges
 receive_window   packets into order, what is missing, what is lost
 acknowledgement  when a receiver acknowledges
 membership       who is there, in which incarnation
+strangers        whose first datagrams are worth a look
 sealing          keys of flows, sealing and opening
 replay           each datagram once
 outgoing         what a node has for one address

@@ -15,6 +15,8 @@ from tocsin.bus.settings import BusSettings
 class Core:
     node: int
     boot: int
+    salt: int
+    """Of this incarnation; nothing that was recorded before it started can name it."""
     settings: BusSettings
     keys: Keys
     random: Callable[[], float]

@@ -34,7 +34,9 @@ class Synced:
 
 @dataclass(slots=True)
 class LostSync:
-    """Packets from `first` on, up to but without `resumed`, will never come: the sender does not have them any more."""
+    """Packets from `first` on, up to but without `resumed`, will never come: the sender does not have them any more, or
+    has answered no request for them.
+    """
 
     sender: int
     boot: int
@@ -75,11 +77,15 @@ class Counters:
     replayed: int = 0
     stale: int = 0
     """Of an earlier incarnation of the sender, or meant for one of ours."""
+    unknown: int = 0
+    """Of nodes that the cluster file does not name."""
     crowded_out: int = 0
-    """Of incarnations never heard before, when too many of them came."""
+    """Of incarnations never heard before, or under another key than the last, when too many of them came."""
     malformed: int = 0
     early: int = 0
-    """Of streams that have not begun for us."""
+    """Of streams that have not begun for us, or of flows that have not shown that they are no recording."""
+    refused: int = 0
+    """Packets beyond what their sender's window can hold, or for which a receive window had no room."""
     duplicates: int = 0
     payload_bytes_out: int = 0
     """Content of all packets that went out, on all addresses, those sent again included."""

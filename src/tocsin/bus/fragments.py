@@ -6,7 +6,8 @@ A packet is a row of chunks, each 4 bytes of header and its bytes:
     4   .  bytes
 
 A message that fits into one packet is never split, so its receiver gets it without a copy; several small ones share a
-packet. A larger message begins in the room that is left, so that packets are full while there is much to send.
+packet. A larger message begins in the room that is left, so that packets are full while there is much to send. So the
+chunks of a message are few, and a receiver refuses more than any message needs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from tocsin.bus.datagram import Malformed
-from tocsin.model.limits import BUS_MESSAGE_BYTES_MAX
+from tocsin.model.limits import BUS_MESSAGE_BYTES_MAX, BUS_MESSAGE_CHUNKS_MAX
 from tocsin.model.values import Bytes
 
 CHUNK = struct.Struct("<I")
@@ -136,7 +137,13 @@ class Reassembly:
         for packet in packets:
             length = len(packet) - CHUNK_BYTES
             # From inside a large message, the most frequent case: one chunk, neither begin nor end.
-            if parts and length > 0 and unpack(packet)[0] == length and self.bytes + length <= BUS_MESSAGE_BYTES_MAX:
+            if (
+                parts
+                and length > 0
+                and unpack(packet)[0] == length
+                and self.bytes + length <= BUS_MESSAGE_BYTES_MAX
+                and len(parts) < BUS_MESSAGE_CHUNKS_MAX
+            ):
                 parts.append(packet[CHUNK_BYTES:])
                 self.bytes += length
             else:
@@ -170,7 +177,7 @@ class Reassembly:
             raise Malformed("A message goes on that has not begun.")
         self._parts.append(chunk)
         self.bytes += len(chunk)
-        if self.bytes > BUS_MESSAGE_BYTES_MAX:
+        if self.bytes > BUS_MESSAGE_BYTES_MAX or len(self._parts) > BUS_MESSAGE_CHUNKS_MAX:
             raise Malformed("A message that is longer than any may be.")
         if head & END:
             done.append(b"".join(self._parts))

@@ -11,7 +11,7 @@ from tocsin.bus.datagram import Malformed, Stream
 from tocsin.bus.events import Delivered, LostSync, Synced
 from tocsin.bus.fragments import Reassembly
 from tocsin.bus.membership import Member
-from tocsin.bus.receive_window import ReceiveWindow
+from tocsin.bus.receive_window import Lost, ReceiveWindow
 from tocsin.bus.reports import Acknowledged, Position, Request
 from tocsin.bus.sealing import Opener
 from tocsin.model.values import Bytes
@@ -49,7 +49,7 @@ class InStream:
         """Packets with their sequences, as they came together."""
         window = self.window
         in_order: list[memoryview] = []
-        duplicates, length = window.duplicates, 0
+        duplicates, refused, length = window.duplicates, window.refused, 0
         for sequence, content in packets:
             length += len(content)
             if sequence == window.expected and window.highest < sequence:
@@ -68,16 +68,23 @@ class InStream:
             core.counters.duplicates += window.duplicates - duplicates
             self.schedule.soon(now)
             core.wake(self.schedule.due_at)
+        core.counters.refused += window.refused - refused
 
     def status(self, position: Position, now: float) -> None:
         lost = self.window.status(position.high, position.low, now)
         if lost is not None:
-            self._lose(lost.first, lost.resumed)
-            self._deliver(self.window.resume())
+            self._resume(lost)
         if position.released < self.acknowledged:
             self.schedule.soon(now)
             self._core.wake(self.schedule.due_at)
         self._core.wake(self.window.nak_at)
+
+    def requests(self, now: float) -> Sequence[tuple[int, int]]:
+        """Ranges to ask for now; what was never answered is given up."""
+        while (lost := self.window.give_up(now)) is not None:
+            self._resume(lost)
+            self.schedule.soon(now)
+        return self.window.naks(now)
 
     def due_at(self) -> float:
         return min(self.schedule.due_at, self.window.nak_at)
@@ -103,6 +110,10 @@ class InStream:
             core.counters.malformed += 1
             self._lose(self.window.expected - len(packets), self.window.expected)
 
+    def _resume(self, lost: Lost) -> None:
+        self._lose(lost.first, lost.resumed)
+        self._deliver(self.window.resume())
+
     def _lose(self, first: int, resumed: int) -> None:
         self._reassembly.skip()
         if self._held_at is not None:
@@ -113,9 +124,9 @@ class InStream:
 
 
 class InFlow:
-    """What bytes 0 to 15 of a datagram name. Its member is the incarnation that sends."""
+    """What bytes 0 to 23 of a datagram name. Its member is the incarnation that sends."""
 
-    __slots__ = ("_core", "address", "known", "member", "opener", "streams", "target_boot")
+    __slots__ = ("_core", "address", "fresh", "known", "member", "opener", "streams", "target_salt")
 
     def __init__(self, address: Address, member: Member, opener: Opener, core: Core) -> None:
         self._core = core
@@ -125,7 +136,9 @@ class InFlow:
         self.known = False
         """Something authentic has come; until then it is only a claim."""
         self.streams: dict[int, InStream] = {}
-        self.target_boot = core.boot if address.way is Way.NODE else 0
+        self.target_salt = core.salt if address.way is Way.NODE else 0
+        self.fresh = address.way is Way.NODE
+        """It is no recording: every datagram to one node names its salt, of the others a status has to, once."""
 
     def begin(self, stream: Stream, first: int, now: float) -> InStream:
         """What is before the first packet was for others, or acknowledged by all that count."""
@@ -149,7 +162,7 @@ class InFlow:
     def requests(self, now: float) -> list[Request]:
         found = []
         for stream in self.streams.values():
-            ranges = stream.window.naks(now)
+            ranges = stream.requests(now)
             if ranges:
                 found.append(Request(self.address.way, stream.stream, ranges))
         return found

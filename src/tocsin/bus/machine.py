@@ -24,6 +24,7 @@ from tocsin.bus.sealing import CipherSuite, Keys
 from tocsin.bus.send_window import WindowSize
 from tocsin.bus.sending import Sending
 from tocsin.bus.settings import BusSettings
+from tocsin.bus.strangers import Peers
 from tocsin.model.errors import MessageTooLarge
 from tocsin.model.limits import (
     BUS_CHANNELS_MAX,
@@ -34,7 +35,7 @@ from tocsin.model.limits import (
     BUS_TURN_BYTES_MAX,
 )
 from tocsin.model.values import Bytes
-from tocsin.runtime.datagrams import Address, Burst, Way, group_in, group_out, to_node
+from tocsin.runtime.datagrams import NOWHERE, Address, Burst, Place, Way, group_in, group_out, to_node
 
 __all__ = [
     "Address",
@@ -61,14 +62,16 @@ __all__ = [
     "to_node",
 ]
 
+_SALT_HALF = 1 << 32
 _LENGTHS = {Stream.CONTROL: BUS_CONTROL_MESSAGE_BYTES_MAX, Stream.DATA: BUS_MESSAGE_BYTES_MAX}
 
 
 class Bus:
     """One node's end of the bus, on any number of channels.
 
-    `boot` is the node's boot counter, made durable before: with it the keys of this incarnation are its own. `random`
-    gives numbers from 0 to 1. Without `secret` and `suite` datagrams are plain.
+    `boot` is the node's boot counter, made durable before: it tells this incarnation from earlier ones. `random` gives
+    numbers from 0 to 1; the salt of this incarnation is drawn from it, so where datagrams are sealed it must be the
+    system's. Without `secret` and `suite` datagrams are plain.
     """
 
     def __init__(
@@ -82,18 +85,27 @@ class Bus:
         settings: BusSettings | None = None,
     ) -> None:
         assert 0 < node < 1 << 16 and 0 < boot < 1 << 32, "0 is nobody"
-        self._core = Core(node, boot, settings or BusSettings(), Keys(secret, suite), random)
+        self._core = Core(node, boot, _draw_salt(random), settings or BusSettings(), Keys(secret, suite), random)
         self._channels: dict[int, Channel] = {}
         self._sending = Sending(self._core)
-        self._receiving = Receiving(self._core, self._sending, self._member_changed, self._appeared)
+        self._receiving = Receiving(self._core, self._sending, self._member_changed, self._appeared, self._proved)
 
-    def join(self, channel: int, *, listens: Collection[Way], speaks: Collection[Way], datagram_bytes: int) -> None:
+    def join(
+        self,
+        channel: int,
+        *,
+        listens: Collection[Way],
+        speaks: Collection[Way],
+        datagram_bytes: int,
+        peers: Peers | None = None,
+    ) -> None:
         """Takes part in a channel. A node of its group listens to *in* and speaks on both, a client manager listens
         to *out* and speaks on *in*; each hears heartbeats only where it listens. Datagrams are sized by the path.
+        `peers` are the nodes that may take part, and from where each of them sends; without it, anybody.
         """
         assert channel not in self._channels and len(self._channels) < BUS_CHANNELS_MAX
         assert BUS_DATAGRAM_BYTES_MIN <= datagram_bytes <= BUS_DATAGRAM_BYTES_MAX
-        self._channels[channel] = Channel(channel, listens, speaks, datagram_bytes, self._core)
+        self._channels[channel] = Channel(channel, listens, speaks, datagram_bytes, self._core, peers)
         for way in sorted(speaks):
             flow = self._sending.open(Address(way, channel), datagram_bytes)
             flow.heartbeat_at = 0.0
@@ -152,11 +164,11 @@ class Bus:
                 stream.schedule.soon(now)
                 self._core.wake(stream.schedule.due_at)
 
-    def received(self, channel: int, data: bytes, segment: int, now: float) -> None:
+    def received(self, channel: int, data: bytes, segment: int, now: float, source: Place = NOWHERE) -> None:
         """Bytes from the network: datagrams of `segment` bytes in one piece, the last may be shorter."""
         joined = self._channels.get(channel)
         if joined is not None and segment > 0:
-            self._receiving.received(joined, data, segment, now)
+            self._receiving.received(joined, data, segment, now, source)
 
     def tick(self, now: float) -> None:
         """Time has passed; `take_bursts` is to be called after it."""
@@ -165,6 +177,8 @@ class Bus:
         for channel in self._channels.values():
             for change in channel.membership.tick(now):
                 self._member_changed(channel, change, now)
+            if channel.membership.expire(now):
+                channel.drop_stale_flows()
         self._sending.tick()
 
     def next_deadline(self) -> float:
@@ -196,13 +210,18 @@ class Bus:
         return outgoing + sum(each.buffered for flow in self._flows() for each in flow.streams.values())
 
     @property
+    def salt(self) -> int:
+        """What names this incarnation on the wire; of no use to whoever has not the secret."""
+        return self._core.salt
+
+    @property
     def counters(self) -> Counters:
         return self._core.counters
 
     def _flows(self) -> Iterable[InFlow]:
         return (flow for channel in self._channels.values() for flow in channel.flows.values())
 
-    def _heard(self, channel: int, now: float) -> list[tuple[int, int]]:
+    def _heard(self, channel: int, now: float) -> list[int]:
         return self._channels[channel].membership.heard_lately(now)
 
     def _earliest(self, now: float) -> float:
@@ -229,14 +248,19 @@ class Bus:
                     back = self._sending.flows[to_node(channel.number, node)]
                     bursts.append(self._sending.single(back, Kind.ACKNOWLEDGEMENT, write_acknowledgements(reports)))
 
-    def _appeared(self, channel: Channel, member: Member, now: float) -> None:
-        """An incarnation never heard before: what belonged to earlier ones ends, and it soon hears that we hear it."""
+    def _appeared(self, channel: Channel, now: float) -> None:
+        """An incarnation never heard before: it soon hears that we hear it."""
+        channel.drop_stale_flows()
+        self._sending.speak_soon(channel.number, now)
+
+    def _proved(self, channel: Channel, member: Member, now: float) -> None:
+        """An incarnation is a member from now on: what belonged to earlier ones ends."""
         number, node = channel.number, member.node
         channel.drop_stale_flows()
         for address in [each for each in self._sending.flows if each.way is Way.NODE and each.channel == number]:
             if channel.membership.get(address.node) is None:
                 self._sending.close(address)
-        self._sending.open(to_node(number, node), channel.datagram_bytes, member.boot)
+        self._sending.open(to_node(number, node), channel.datagram_bytes, member.salt)
         self._sending.forget(number, node)
         self._sending.speak_soon(number, now)
 
@@ -248,3 +272,8 @@ class Bus:
             flow.open = True
             self._sending.speak_soon(channel.number, now)
         self._core.events.append(change)
+
+
+def _draw_salt(random: Callable[[], float]) -> int:
+    """64 bits, in two draws because one number has only 53; 0 is nobody's."""
+    return int(random() * _SALT_HALF) * _SALT_HALF + int(random() * _SALT_HALF) or 1

@@ -1,12 +1,16 @@
-"""Who is there on one channel. A member is one incarnation of a node: its boot counter tells it from earlier ones.
+"""Who is there on one channel. A member is one incarnation of a node: its salt tells it from all others, its boot
+counter from earlier ones.
 
           heard                both ways                silent          silent or deaf, left, restarted
     (new) ------> HEARD ------------------------> UP <--------> SUSPECTED --------------------> DOWN
                     ^                                   heard                                    |
                     +----------------------------------------------------------------------------+  heard again
 
-A member counts as up only when it hears us, too: its heartbeat names our incarnation. That cannot be a recording, since
-no earlier heartbeat names it, and a link that works in one direction only is no link. Lower boot counters are refused.
+An incarnation that is heard is only a claim, which our heartbeats name. It becomes the member, and ends the one before,
+when it has shown that it hears us: its heartbeat names our salt. That cannot be a recording, since nothing recorded
+earlier names it, and a link that works in one direction only is no link. So recordings can neither end a member nor
+keep the real node out. Boot counters lower than the member's are refused, equal ones of another salt as long as it is
+there.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from tocsin.model.limits import BUS_MEMBERS_MAX
+from tocsin.model.limits import BUS_CLAIMS_PER_NODE, BUS_MEMBERS_MAX
 
 
 class MemberState(Enum):
@@ -38,11 +42,10 @@ class Reason(Enum):
 class Member:
     node: int
     boot: int
+    salt: int
     heard_at: float
     hears_us_at: float
     state: MemberState = MemberState.HEARD
-    proven: bool = False
-    """It has heard this incarnation of ours, so what comes from it is no recording."""
 
     @property
     def there(self) -> bool:
@@ -62,12 +65,15 @@ class MemberChanged:
 class Membership:
     """One channel's members. Its methods return what has changed; the owner hands that on."""
 
-    __slots__ = ("_channel", "_down_seconds", "_members", "_suspect_seconds")
+    __slots__ = ("_channel", "_claims", "_down_seconds", "_members", "_suspect_seconds")
 
     def __init__(self, channel: int, suspect_seconds: float, down_seconds: float) -> None:
         self._channel = channel
         self._suspect_seconds, self._down_seconds = suspect_seconds, down_seconds
         self._members: dict[int, Member] = {}
+        """By node: the incarnation that has last shown that it hears us."""
+        self._claims: dict[int, Member] = {}
+        """By salt: incarnations that are heard and have not shown it; may be recordings."""
 
     def get(self, node: int) -> Member | None:
         return self._members.get(node)
@@ -75,25 +81,45 @@ class Membership:
     def all(self) -> Iterable[Member]:
         return self._members.values()
 
-    def accepts(self, node: int, boot: int) -> bool:
+    def find(self, node: int, salt: int) -> Member | None:
+        """The member or the claim that this incarnation is."""
+        member = self._members.get(node)
+        return member if member is not None and member.salt == salt else self._claims.get(salt)
+
+    def accepts(self, node: int, boot: int, salt: int) -> bool:
         """Whether a datagram of this incarnation may be looked at: not of an earlier one, and not one too many."""
         member = self._members.get(node)
-        if member is not None:
+        if member is None:
+            return len(self._members) < BUS_MEMBERS_MAX or self._oldest_down() is not None
+        if member.state is MemberState.DOWN:
             return boot >= member.boot
-        return len(self._members) < BUS_MEMBERS_MAX or self._oldest_down() is not None
+        return boot > member.boot or salt == member.salt
 
-    def appear(self, node: int, boot: int, now: float) -> list[MemberChanged]:
+    def appear(self, node: int, boot: int, salt: int, now: float) -> Member:
         """An incarnation that was not known is heard for the first time."""
-        assert self.accepts(node, boot), "who appears has been accepted"
+        others = [claim for claim in self._claims.values() if claim.node == node]
+        if len(others) >= BUS_CLAIMS_PER_NODE:
+            del self._claims[min(others, key=lambda claim: claim.heard_at).salt]
+        claim = self._claims[salt] = Member(node, boot, salt, now, now)
+        return claim
+
+    def is_claim(self, member: Member) -> bool:
+        return self._claims.get(member.salt) is member
+
+    def prove(self, member: Member) -> list[MemberChanged]:
+        """A claim has shown that it hears us: it is the member from now on."""
         changes = []
-        before = self._members.get(node)
-        if before is not None and before.state is not MemberState.DOWN and before.state is not MemberState.HEARD:
+        before = self._members.get(member.node)
+        if before is not None and before.there:
             changes.append(self._change(before, MemberState.DOWN, Reason.RESTARTED))
         if before is None and len(self._members) >= BUS_MEMBERS_MAX:
             oldest = self._oldest_down()
-            assert oldest is not None, "accepts() has found one"
-            del self._members[oldest.node]
-        self._members[node] = Member(node, boot, now, now)
+            if oldest is not None:
+                del self._members[oldest.node]
+        for salt in [each for each, claim in self._claims.items() if claim.node == member.node]:
+            # What is later will be heard again.
+            del self._claims[salt]
+        self._members[member.node] = member
         return changes
 
     def heard(self, member: Member, now: float) -> MemberChanged | None:
@@ -108,7 +134,6 @@ class Membership:
     def hears_us(self, member: Member, now: float) -> MemberChanged | None:
         """It has shown that it hears this incarnation of ours."""
         member.hears_us_at = now
-        member.proven = True
         if member.state is MemberState.HEARD:
             return self._change(member, MemberState.UP)
         return None
@@ -118,6 +143,13 @@ class Membership:
             member.state = MemberState.DOWN
             return None
         return self._change(member, MemberState.DOWN, Reason.LEFT)
+
+    def expire(self, now: float) -> bool:
+        """Forgets claims that are silent; says whether there were any."""
+        silent = [salt for salt, claim in self._claims.items() if now - claim.heard_at >= self._down_seconds]
+        for salt in silent:
+            del self._claims[salt]
+        return bool(silent)
 
     def tick(self, now: float) -> list[MemberChanged]:
         changes = []
@@ -148,13 +180,11 @@ class Membership:
                 deadline = min(deadline, member.hears_us_at + self._down_seconds)
         return deadline
 
-    def heard_lately(self, now: float) -> list[tuple[int, int]]:
-        """Incarnations to name in a heartbeat."""
-        return [
-            (member.node, member.boot)
-            for member in self._members.values()
-            if member.state is not MemberState.DOWN and now - member.heard_at < self._suspect_seconds
-        ]
+    def heard_lately(self, now: float) -> list[int]:
+        """Salts of the incarnations to name in a heartbeat, as many as fit: members, then claims."""
+        heard = [member for member in self._members.values() if member.state is not MemberState.DOWN]
+        named = [each.salt for each in (*heard, *self._claims.values()) if now - each.heard_at < self._suspect_seconds]
+        return named[:BUS_MEMBERS_MAX]
 
     def _oldest_down(self) -> Member | None:
         down = [member for member in self._members.values() if member.state is MemberState.DOWN]

@@ -77,7 +77,7 @@ class OutStream:
 
 
 class OutFlow:
-    """One address. `target_boot` is the incarnation that a node's own address means; 0 for multicast."""
+    """One address. `target_salt` is the incarnation that a node's own address means; 0 for multicast."""
 
     __slots__ = (
         "_asked_at",
@@ -90,14 +90,14 @@ class OutFlow:
         "heartbeat_at",
         "open",
         "streams",
-        "target_boot",
+        "target_salt",
     )
 
     def __init__(
-        self, address: Address, target_boot: int, sealer: Sealer, settings: BusSettings, after: Mapping[Stream, int]
+        self, address: Address, target_salt: int, sealer: Sealer, settings: BusSettings, after: Mapping[Stream, int]
     ) -> None:
         self.address = address
-        self.target_boot = target_boot
+        self.target_salt = target_salt
         self._sealer = sealer
         self._settings = settings
         counted = (address.node,) if address.way is Way.NODE else ()
@@ -118,13 +118,13 @@ class OutFlow:
 
     def report(self, kind: Kind, content: bytes) -> Sequence[Bytes]:
         """A datagram that belongs to no stream."""
-        (datagram,) = self._sealer.seal([[INNER.pack(kind, 0, 0, self.target_boot, 0), content]])
+        (datagram,) = self._sealer.seal([[INNER.pack(kind, 0, 0, self.target_salt, 0), content]])
         return datagram
 
     def packets(self, stream: Stream, first: int, packets: Iterable[PacketParts]) -> list[Sequence[Bytes]]:
         """Datagrams of packets that follow each other in their stream."""
-        pack, kind, boot = INNER.pack, int(Kind.DATA), self.target_boot
-        inner = [[pack(kind, stream, 0, boot, number), *parts] for number, (parts, _) in enumerate(packets, first)]
+        pack, kind, salt = INNER.pack, int(Kind.DATA), self.target_salt
+        inner = [[pack(kind, stream, 0, salt, number), *parts] for number, (parts, _) in enumerate(packets, first)]
         return self._sealer.seal(inner)
 
     @property

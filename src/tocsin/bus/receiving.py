@@ -1,6 +1,6 @@
 """Everything that reaches this node, from bytes that may be anybody's to reports and packets of a member.
 
-bytes -> known flow, or a stranger worth a look -> opened (authentic, not seen before) -> member -> kind
+bytes -> known flow, or a stranger worth a look -> opened (authentic, not seen before) -> fresh -> member -> kind
 """
 
 from __future__ import annotations
@@ -24,25 +24,35 @@ from tocsin.bus.membership import Member, MemberChanged, MemberState
 from tocsin.bus.reports import Status, read_acknowledgements, read_request, read_status
 from tocsin.bus.sealing import Opener
 from tocsin.bus.sending import Sending
-from tocsin.runtime.datagrams import Address, Way
+from tocsin.runtime.datagrams import Address, Place, Way
 
 Changed = Callable[[Channel, MemberChanged, float], None]
-Appeared = Callable[[Channel, Member, float], None]
+Appeared = Callable[[Channel, float], None]
+Proved = Callable[[Channel, Member, float], None]
 
 
 class Receiving:
-    """`changed` is told of members that change, `appeared` of incarnations never heard before."""
+    """`changed` is told of members that change, `appeared` of incarnations never heard before, `proved` of those among
+    them that become members.
+    """
 
-    __slots__ = ("_appeared", "_changed", "_core", "_sending")
+    __slots__ = ("_appeared", "_changed", "_core", "_proved", "_sending")
 
-    def __init__(self, core: Core, sending: Sending, changed: Changed, appeared: Appeared) -> None:
+    def __init__(self, core: Core, sending: Sending, changed: Changed, appeared: Appeared, proved: Proved) -> None:
         self._core = core
         self._sending = sending
         self._changed = changed
         self._appeared = appeared
+        self._proved = proved
 
-    def received(self, channel: Channel, data: bytes, segment: int, now: float) -> None:
-        """One or more datagrams in one piece, most often all of one flow."""
+    def received(self, channel: Channel, data: bytes, segment: int, now: float, source: Place) -> None:
+        """One or more datagrams in one piece, most often all of one flow. Nothing in them can make it raise."""
+        if segment < HEADER_BYTES:
+            # None of them has a whole header, however many there are.
+            count = -(-len(data) // segment)
+            self._core.counters.datagrams_in += count
+            self._core.counters.foreign += count
+            return
         view = memoryview(data)
         start = 0
         while start < len(data):
@@ -59,15 +69,15 @@ class Receiving:
                 self._core.counters.foreign += 1
                 datagrams.pop()
             if datagrams:
-                self._flow(channel, prefix, flow or self._stranger(channel, prefix, now), datagrams, now)
+                found = flow or self._stranger(channel, prefix, source, now)
+                if found is not None:
+                    self._flow(channel, prefix, found, datagrams, now, source)
             start = end
 
     def _flow(
-        self, channel: Channel, prefix: bytes, flow: InFlow | None, datagrams: Sequence[memoryview], now: float
+        self, channel: Channel, prefix: bytes, flow: InFlow, datagrams: Sequence[memoryview], now: float, source: Place
     ) -> None:
-        if flow is None:
-            return
-        opened = flow.opener.open(datagrams)
+        opened = flow.opener.open(datagrams, lambda: channel.strangers.admits(flow.member.node, source, now))
         if len(opened) < len(datagrams):
             self._refused(flow)
         if opened:
@@ -80,13 +90,14 @@ class Receiving:
         opener, counters = flow.opener, self._core.counters
         counters.forged += opener.forgeries
         counters.replayed += opener.replays
-        opener.forgeries = opener.replays = 0
+        counters.crowded_out += opener.crowded_out
+        opener.forgeries = opener.replays = opener.crowded_out = 0
 
-    def _stranger(self, channel: Channel, prefix: bytes, now: float) -> InFlow | None:
-        """A flow that has not been heard yet, if it could be for us; it is not remembered before it is proven."""
+    def _stranger(self, channel: Channel, prefix: bytes, source: Place, now: float) -> InFlow | None:
+        """A flow that has not been heard yet, if it could be for us; it is not remembered before it is authentic."""
         counters = self._core.counters
         try:
-            sealing, address, sender, boot = read_prefix(prefix)
+            sealing, address, sender, boot, salt = read_prefix(prefix)
         except Malformed:
             counters.foreign += 1
             return None
@@ -94,14 +105,14 @@ class Receiving:
             counters.foreign += 1
         elif sender == self._core.node:
             counters.own += 1
-        elif not channel.membership.accepts(sender, boot):
+        elif not channel.strangers.knows(sender):
+            counters.unknown += 1
+        elif not channel.membership.accepts(sender, boot, salt):
             counters.stale += 1
-        elif not channel.strangers.take(1, now):
+        elif not channel.strangers.admits(sender, source, now):
             counters.crowded_out += 1
         else:
-            member = channel.membership.get(sender)
-            if member is None or member.boot != boot:
-                member = Member(sender, boot, now, now)
+            member = channel.membership.find(sender, salt) or Member(sender, boot, salt, now, now)
             return InFlow(address, member, Opener(self._core.keys, prefix), self._core)
         return None
 
@@ -113,13 +124,10 @@ class Receiving:
     def _introduce(self, channel: Channel, prefix: bytes, flow: InFlow, now: float) -> None:
         """The first authentic datagram of a flow, perhaps of a whole incarnation."""
         claimed = flow.member
-        member = channel.membership.get(claimed.node)
-        if member is None or member.boot != claimed.boot:
-            for change in channel.membership.appear(claimed.node, claimed.boot, now):
-                self._changed(channel, change, now)
-            member = channel.membership.get(claimed.node)
-            assert member is not None, "it has just appeared"
-            self._appeared(channel, member, now)
+        member = channel.membership.find(claimed.node, claimed.salt)
+        if member is None:
+            member = channel.membership.appear(claimed.node, claimed.boot, claimed.salt, now)
+            self._appeared(channel, now)
         flow.member, flow.known = member, True
         channel.flows[prefix] = flow
 
@@ -132,8 +140,8 @@ class Receiving:
             if len(content) < INNER_BYTES:
                 counters.malformed += 1
                 continue
-            kind, stream, _, target_boot, sequence = unpack(content)
-            if target_boot != flow.target_boot:
+            kind, stream, _, target_salt, sequence = unpack(content)
+            if target_salt != flow.target_salt:
                 counters.stale += 1
                 continue
             if stream != run and packets:
@@ -158,19 +166,20 @@ class Receiving:
         in_stream = flow.streams.get(stream)
         if in_stream is None:
             in_stream = self._first_of_node(flow, stream, now)
-        if in_stream is None or not flow.member.proven:
+        if in_stream is None or not flow.fresh:
             self._core.counters.early += len(packets)
         else:
             in_stream.packets(packets, now)
 
     def _alive(self, channel: Channel, flow: InFlow, now: float) -> None:
-        """Who writes to our incarnation hears us, too."""
+        """Who writes to our incarnation hears us, too. What may be a recording keeps nobody alive."""
         member = flow.member
-        member.heard_at = now
-        if flow.target_boot:
+        if flow.fresh or not member.there:
+            member.heard_at = now
+        if flow.target_salt:
             member.hears_us_at = now
-        if member.state is not MemberState.UP:
-            self._notice(channel, member, flow.target_boot > 0, now)
+        if member.state is not MemberState.UP and (flow.fresh or member.state is not MemberState.SUSPECTED):
+            self._notice(channel, member, flow.target_salt > 0, now)
 
     def _notice(self, channel: Channel, member: Member, hears_us: bool, now: float) -> None:
         """It is alive; and if it names our incarnation, it hears us, too."""
@@ -181,9 +190,18 @@ class Receiving:
         if was_down:
             self._sending.speak_soon(channel.number, now)
         if hears_us:
-            change = channel.membership.hears_us(member, now)
-            if change is not None:
-                self._changed(channel, change, now)
+            self._hears_us(channel, member, now)
+
+    def _hears_us(self, channel: Channel, member: Member, now: float) -> None:
+        """It has named our salt; a claim becomes the member by that."""
+        membership = channel.membership
+        if membership.is_claim(member):
+            for ended in membership.prove(member):
+                self._changed(channel, ended, now)
+            self._proved(channel, member, now)
+        change = membership.hears_us(member, now)
+        if change is not None:
+            self._changed(channel, change, now)
 
     def _first_of_node(self, flow: InFlow, stream: int, now: float) -> InStream | None:
         """Between two incarnations a stream has one beginning; a multicast stream begins with a status."""
@@ -207,17 +225,16 @@ class Receiving:
             raise Malformed("An unknown kind.")
 
     def _status(self, channel: Channel, flow: InFlow, status: Status, now: float) -> None:
-        member, core = flow.member, self._core
-        if flow.address.way is not Way.NODE and (core.node, core.boot) in status.heard:
-            change = channel.membership.hears_us(member, now)
-            if change is not None:
-                self._changed(channel, change, now)
+        member = flow.member
+        if flow.address.way is not Way.NODE and self._core.salt in status.heard:
+            flow.fresh = True
+            self._hears_us(channel, member, now)
+        if not flow.fresh:
+            return
         if status.leaving:
             change = channel.membership.left(member)
             if change is not None:
                 self._changed(channel, change, now)
-            return
-        if not member.proven:
             return
         for position in status.positions:
             in_stream = flow.streams.get(position.stream)

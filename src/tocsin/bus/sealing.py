@@ -1,20 +1,21 @@
 """Datagrams are sealed: encrypted and authenticated by a key of their own flow, with a nonce that never repeats.
 
-    flow key  = HKDF-SHA256(cluster secret, bytes 0 to 15 of the datagram, key number)      one flow of one incarnation
+    flow key  = HKDF-SHA256(cluster secret, bytes 0 to 23 of the datagram, key number)      one flow of one incarnation
     key number = counter / 2**22                                                              so no key seals too much
     nonce     = 4 zero bytes, counter u64
 
-The sender's boot counter is part of the key and is made durable before a node speaks, so a restarted node never uses a
-key again. A packet that is sent again is sealed anew under a fresh counter. The sealed unit is the datagram, up to
-64 KiB where the path carries that: a larger unit would be lost whole with any of its datagrams.
+The salt in bytes 0 to 23 is drawn at random at each start, so no two starts use one key, also not those of two copies
+of one data directory, which count their starts alike. A packet that is sent again is sealed anew under a fresh counter.
+The sealed unit is the datagram, up to 64 KiB where the path carries that: a larger unit would be lost whole with any of
+its datagrams.
 
 What cannot be opened is dropped before anything in it is looked at. Without a secret datagrams are plain, for
-comparison and for networks that are closed by other means; the counters are still checked.
+comparison and for loopback addresses; the counters are still checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hmac import digest
 from typing import Protocol
 
@@ -23,7 +24,7 @@ from tocsin.bus.replay import ReplayWindow
 from tocsin.model.limits import BUS_PACKETS_PER_KEY, BUS_SECRET_BYTES_MIN
 from tocsin.model.values import Bytes
 
-_LABEL = b"tocsin bus 1"
+_LABEL = b"tocsin bus 2"
 _NONCE_ZEROS = bytes(4)
 _SHA256 = "sha256"
 
@@ -115,33 +116,62 @@ class Sealer:
 
 
 class Opener:
-    """Opens what one flow brings; what is forged or came before is None."""
+    """Opens what one flow brings; what is forged or came before is left out and counted. It raises nothing."""
 
-    __slots__ = ("_cipher", "_forged", "_key_number", "_keys", "_prefix", "_replay", "forgeries", "replays")
+    __slots__ = (
+        "_cipher",
+        "_forged",
+        "_former",
+        "_former_number",
+        "_key_number",
+        "_keys",
+        "_least",
+        "_prefix",
+        "_replay",
+        "crowded_out",
+        "forgeries",
+        "replays",
+    )
 
     def __init__(self, keys: Keys, prefix: bytes) -> None:
         self._keys = keys
         self._forged = keys.forged
+        self._least = keys.overhead
         self._prefix = prefix
         self._key_number = 0
         self._cipher = keys.cipher(prefix, 0)
+        self._former_number, self._former = -1, self._cipher
+        """The key before this one, for what comes late."""
         self._replay = ReplayWindow()
         self.forgeries = 0
         self.replays = 0
+        self.crowded_out = 0
 
-    def open(self, datagrams: Iterable[memoryview]) -> list[memoryview]:
-        """What was sealed in those that are authentic and new."""
+    def open(self, datagrams: Iterable[memoryview], admits: Callable[[], bool]) -> list[memoryview]:
+        """What was sealed in those that are authentic and new. `admits` says whether another key may be derived now:
+        anybody can name one.
+        """
         opened: list[memoryview] = []
         replay = self._replay
         for datagram in datagrams:
+            if len(datagram) < self._least:
+                # No cipher is asked about what can't hold a whole header and a tag.
+                self.forgeries += 1
+                continue
             count = datagram[PREFIX_BYTES:HEADER_BYTES].tobytes()
             counter = int.from_bytes(count, "little")
             if not replay.fresh(counter):
                 self.replays += 1
                 continue
             number, cipher = counter // BUS_PACKETS_PER_KEY, self._cipher
-            if number != self._key_number:
-                cipher = self._keys.cipher(self._prefix, number)
+            if number != self._key_number and cipher is not None:
+                if number == self._former_number:
+                    cipher = self._former
+                elif admits():
+                    cipher = self._keys.cipher(self._prefix, number)
+                else:
+                    self.crowded_out += 1
+                    continue
             if cipher is None:
                 content = datagram[HEADER_BYTES:]
             else:
@@ -152,6 +182,7 @@ class Opener:
                     self.forgeries += 1
                     continue
             if number > self._key_number:
+                self._former_number, self._former = self._key_number, self._cipher
                 self._key_number, self._cipher = number, cipher
             replay.note(counter)
             opened.append(content)

@@ -24,14 +24,14 @@ from tocsin.model.limits import (
 from tocsin.model.values import Bytes
 from tocsin.runtime.datagrams import Address, Burst, Way
 
-Heard = Callable[[int], Sequence[tuple[int, int]]]
-"""The incarnations that this node hears on a channel."""
+Heard = Callable[[int], Sequence[int]]
+"""The salts of the incarnations that this node hears on a channel."""
 
 
 class _Ended(NamedTuple):
     """A flow that ended, and how far its streams had come."""
 
-    target_boot: int
+    target_salt: int
     highs: dict[Stream, int]
 
 
@@ -47,15 +47,15 @@ class Sending:
         self._ready: dict[Address, OutFlow] = {}
         """Flows that may have packets to send; served by turns."""
 
-    def open(self, address: Address, datagram_bytes: int, target_boot: int = 0) -> OutFlow:
+    def open(self, address: Address, datagram_bytes: int, target_salt: int = 0) -> OutFlow:
         core = self._core
         sealer = self._sealers.get(address)
         if sealer is None:
-            prefix = prefix_of(Flow(core.keys.sealing, address, core.node, core.boot))
+            prefix = prefix_of(Flow(core.keys.sealing, address, core.node, core.boot, core.salt))
             sealer = self._sealers[address] = Sealer(core.keys, prefix)
         before = self._ended.pop(address, None)
-        after = before.highs if before is not None and before.target_boot == target_boot else {}
-        flow = OutFlow(address, target_boot, sealer, core.settings, after)
+        after = before.highs if before is not None and before.target_salt == target_salt else {}
+        flow = OutFlow(address, target_salt, sealer, core.settings, after)
         flow.resize(datagram_bytes, core.keys.overhead)
         self.flows[address] = flow
         self._ready.pop(address, None)
@@ -63,7 +63,7 @@ class Sending:
 
     def close(self, address: Address) -> None:
         flow = self.flows.pop(address)
-        self._ended[address] = _Ended(flow.target_boot, flow.highs())
+        self._ended[address] = _Ended(flow.target_salt, flow.highs())
         self._ready.pop(address, None)
 
     def send(self, address: Address, parts: Sequence[Bytes], stream: Stream) -> bool:
@@ -148,7 +148,7 @@ class Sending:
             if flow.status_due(now):
                 bursts.append(self.status(flow, now, heard(flow.address.channel)))
 
-    def status(self, flow: OutFlow, now: float, heard: Sequence[tuple[int, int]], *, leaving: bool = False) -> Burst:
+    def status(self, flow: OutFlow, now: float, heard: Sequence[int], *, leaving: bool = False) -> Burst:
         flow.status_sent(now)
         self._core.wake(flow.status_at())
         named = heard if flow.address.way is not Way.NODE else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -81,9 +81,9 @@ def start_option(*names: str, help: str) -> Any:  # noqa: A002 - typer's own wor
 class Access:
     """Where the server is and who asks."""
 
-    url: str
+    url: str = field(repr=False)
     user: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     tls_ca: Path | None = None
     client_id: str | None = None
 

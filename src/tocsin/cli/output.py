@@ -1,6 +1,9 @@
 """What a command found, on standard output: rich on a terminal, tab-separated when piped, JSON when asked.
 
 Everything else (notes, progress, errors) goes to standard error, so that a pipe carries data alone.
+
+What a message or a server says is written as it is into a pipe. On a terminal it is made visible: an escape sequence
+in a body or a name must not move the cursor, set the title or paste into the shell of who looks at it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tocsin.cli.quantities import show_duration, show_size
+from tocsin.model.visible import visible, visible_bytes
 
 WRITE_AT_BYTES = 64 * 1024
 
@@ -69,6 +73,8 @@ class LineWriter:
         if not self._waiting:
             return
         data = b"\n".join(self._waiting) + b"\n"
+        if on_terminal():
+            data = visible_bytes(data)
         self._waiting.clear()
         self._size = 0
         try:
@@ -120,12 +126,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
         return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
     shown = list(rows)
     table = Table(
-        title=title,
+        title=None if title is None else for_table(title),
         title_justify="left",
         title_style="bold cyan",
         header_style="bold",
@@ -140,8 +145,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
         # Where room is short, cells are folded and not cut: nothing is lost.
         table.add_column(column, justify="right" if is_numbers else "left", overflow="fold")
     for row in shown:
-        table.add_row(*(escape(_cell(value)) for value in row))
+        table.add_row(*(for_table(_cell(value)) for value in row))
     Console().print(table)
+
+
+def for_table(text: str) -> str:
+    """Somebody else's text as a cell: neither a control character nor rich's own markup means anything in it."""
+    from rich.markup import escape
+
+    return escape(visible(text))
 
 
 def print_fields(fields: Mapping[str, object], title: str | None = None) -> None:
@@ -180,7 +192,7 @@ def show_number(value: int | float) -> str:
 
 def note(text: str) -> None:
     """For the user's eyes, never for a pipe."""
-    print(text, file=sys.stderr, flush=True)
+    print(visible(text) if sys.stderr.isatty() else text, file=sys.stderr, flush=True)
 
 
 def abandon_output() -> None:

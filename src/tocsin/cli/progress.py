@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from tocsin.cli.output import for_table
+
 Advance = Callable[[int], None]
 
 
@@ -21,7 +23,7 @@ def progress_bar(what: str, total: int | None = None, *, in_bytes: bool = False)
     amount = DownloadColumn(binary_units=True) if in_bytes else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total)
+        task = progress.add_task(for_table(what), total=total)
         done = 0
 
         def advance(more: int) -> None:

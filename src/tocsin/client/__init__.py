@@ -2,6 +2,7 @@
 
 core                     the connection's machine. Its mechanisms: core_dialing, core_login, core_sessions,
                          core_publishing, core_consuming, core_reading, core_settling, core_acknowledging
+server_fields            what a server may say in the fields that the core goes by
 port                     what the core's objects need of a shell
 pending                  what operations wait for. In steps of it are written: operations, producing, requesting, admin,
                          draining, reading

@@ -15,23 +15,23 @@ from tocsin.client.aio_line import AioLine
 from tocsin.client.aio_session import Session
 from tocsin.client.draining import DrainTake
 from tocsin.client.headers import as_destination
-from tocsin.client.opening import make_settings, tls_context
+from tocsin.client.opening import make_settings, tls_context, warn_of_login_in_clear
 from tocsin.client.patience import ClosingTime
 from tocsin.client.settings import Settings, check_client_id
 from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps, take_over_steps
 from tocsin.model.bodies import Serializers
 from tocsin.model.destination import Destination, check_name, kind_of
 from tocsin.model.errors import IllegalState, TimedOut, TocsinError
+from tocsin.model.secret import Secret
 
 
 async def connect(
     url: str = "tocsin://localhost:7177",
     *,
     user: str | None = None,
-    password: str | None = None,
+    password: str | Secret | None = None,
     client_id: str | None = None,
     ssl: ssl_module.SSLContext | bool | None = None,
-    transport: str | None = None,
     autostart: bool = True,
     heartbeat: float | None = None,
     connect_timeout: float | None = None,
@@ -45,7 +45,6 @@ async def connect(
         user=user,
         password=password,
         client_id=client_id,
-        transport=transport,
         autostart=autostart,
         heartbeat=heartbeat,
         connect_timeout=connect_timeout,
@@ -54,6 +53,7 @@ async def connect(
         serializers=serializers,
     )
     tls = tls_context(settings.url, ssl)
+    warn_of_login_in_clear(settings, tls)
     return Connection(settings, tls, await _login(settings, tls))
 
 

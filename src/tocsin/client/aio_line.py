@@ -17,11 +17,13 @@ from typing import Any, TypeVar
 from tocsin.client import operations
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
-from tocsin.client.opening import connect_failure, dial_local, line_failure
+from tocsin.client.opening import channel_binding, connect_failure, last_words, line_failure
 from tocsin.client.patience import check_time, wait_until
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import GOODBYE_SECONDS, Settings
+from tocsin.client.url import Place
 from tocsin.model.errors import NotAcknowledged, TocsinError
+from tocsin.runtime import local
 
 T = TypeVar("T")
 LOG = logging.getLogger("tocsin.client")
@@ -76,6 +78,7 @@ class AioLine:
 
     async def close(self) -> None:
         """The core is closed already, and has said goodbye or had nobody to say it to."""
+        self._tell()
         if self._timer is not None:
             self._timer.cancel()
         wire, transport = self._wire, self._transport
@@ -168,9 +171,16 @@ class AioLine:
         if wire is not self._wire:
             return
         with self.lock:
-            failure = line_failure(error, logging_in=self.core.phase is Phase.LOGIN, tls=self._tls is not None)
-            self.core.disconnected(time.monotonic(), failure)
-            self._hang_up()
+            line = None if self._transport is None else self._transport.get_extra_info("socket")
+            if error is not None and line is not None and self._tls is None and self.core.phase is Phase.LOGIN:
+                # A server that has no room for us says so and hangs up before it hears anything.
+                self.core.received(last_words(line), time.monotonic())
+                self._after_core()
+            if wire is self._wire:
+                may_lack_tls = self._tls is None and line is not None and not local.is_local(line)
+                failure = line_failure(error, logging_in=self.core.phase is Phase.LOGIN, may_lack_tls=may_lack_tls)
+                self.core.disconnected(time.monotonic(), failure)
+                self._hang_up()
             self.flush()
 
     def _after_core(self) -> None:
@@ -214,7 +224,7 @@ class AioLine:
             dial = self.core.dial
             if dial is not None:
                 self.core.dial = None
-                self._spawn(self._connect(*dial))
+                self._spawn(self._connect(dial))
             deadline = self.core.next_deadline()
         self._tell()
         if self._timer is not None:
@@ -223,14 +233,14 @@ class AioLine:
         if deadline is not None:
             self._timer = self._loop.call_later(max(0.0, deadline - now), self._tick)
 
-    async def _connect(self, host: str, port: int) -> None:
+    async def _connect(self, place: Place) -> None:
         wire = _Wire(self)
         try:
             async with asyncio.timeout(self.core.settings.connect_timeout):
-                transport = await self._open(wire, host, port)
+                transport, binding = await self._open(wire, place)
         except (OSError, TimeoutError) as error:
             with self.lock:
-                self.core.connect_failed(time.monotonic(), connect_failure(host, port, error))
+                self.core.connect_failed(time.monotonic(), connect_failure(place, error))
                 self.flush()
             return
         with self.lock:
@@ -238,18 +248,22 @@ class AioLine:
                 transport.close()
                 return
             self._wire, self._transport = wire, transport
-            self.core.connected(time.monotonic())
+            self.core.connected(time.monotonic(), binding)
             self._after_core()
             self.flush()
         self._tick()
 
-    async def _open(self, wire: _Wire, host: str, port: int) -> asyncio.Transport:
-        line = dial_local(self.core.settings, self._tls, host, port)
-        if line is None:
-            transport, _ = await self._loop.create_connection(lambda: wire, host, port, ssl=self._tls)
-        else:
+    async def _open(self, wire: _Wire, place: Place) -> tuple[asyncio.Transport, bytes | None]:
+        if place.path is not None:
+            line = local.dial(place.path)
             transport, _ = await self._loop.create_unix_connection(lambda: wire, sock=line)
-        return transport
+            return transport, None
+        transport, _ = await self._loop.create_connection(lambda: wire, place.host, place.port, ssl=self._tls)
+        try:
+            return transport, channel_binding(transport.get_extra_info("ssl_object"))
+        except BaseException:
+            transport.close()
+            raise
 
     def _tell(self) -> None:
         while self.core.untold:

@@ -20,12 +20,14 @@ from enum import Enum, auto
 from tocsin.client.core_acknowledging import Acknowledging
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.core_dialing import Dialing
-from tocsin.client.core_login import Login, Resume
+from tocsin.client.core_login import BEFORE_WELCOME, Login, Resume
 from tocsin.client.core_publishing import Lane
-from tocsin.client.core_sessions import Fields, SessionState, pairs_of
+from tocsin.client.core_sessions import Fields, SessionState
 from tocsin.client.pending import Pending
 from tocsin.client.port import Port
+from tocsin.client.server_fields import check
 from tocsin.client.settings import Settings
+from tocsin.client.url import Place
 from tocsin.model.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -90,7 +92,7 @@ class Core:
         self._nonce = nonce
         self.phase = Phase.DOWN
         self.output: list[Bytes] = []
-        self.dial: tuple[str, int] | None = None
+        self.dial: Place | None = None
         self.login = Login()
         self.ready = Pending()
         self.failure: TocsinError | None = None
@@ -137,19 +139,22 @@ class Core:
             FrameType.WELCOME: self._on_welcome,
             FrameType.GOODBYE: self._on_goodbye,
         }
+        self._greeting_handlers = {kind: self._handlers[kind] for kind in BEFORE_WELCOME}
+        self._understood = self._greeting_handlers
 
     # The line: connected, bytes, lost.
 
-    def connected(self, now: float) -> None:
-        """The server that `dial` named has taken the connection."""
+    def connected(self, now: float, binding: bytes | None = None) -> None:
+        """The server that `dial` named has taken the connection; `binding` is what ties a login to its TLS."""
         self.phase = Phase.LOGIN
+        self._understood = self._greeting_handlers
         self.dial = None
         self._now = self._heard_at = self._said_at = now
         self._login_until = now + LOGIN_SECONDS_MAX
         self._reader = FrameReader()
         self.login = Login()
         try:
-            self.output.append(self.login.hello(self.settings, self._resume, self._nonce()))
+            self.output.append(self.login.hello(self.settings, self._resume, self._nonce(), binding))
         except TocsinError as error:
             self.give_up(error)
 
@@ -164,12 +169,13 @@ class Core:
         self._now = self._heard_at = now
         try:
             for frame in self._reader.feed(data):
-                self._handlers[frame.type](frame)
+                self._understood[frame.type](frame)
                 if self.phase is Phase.DOWN:
                     break
         except (ProtocolError, AuthenticationFailed, NewerFormat) as error:
             self._on_broken(error)
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:
+            # Whatever a server has found: it ends the connection, and nothing else.
             self._on_broken(ProtocolError(f"The server sent a frame that makes no sense here: {error!r}."))
 
     def prove(self, answer: bytes) -> None:
@@ -235,10 +241,12 @@ class Core:
         if self.phase is Phase.ONLINE:
             self.output.append(control(FrameType.GOODBYE, 0, {}))
             self.said_goodbye = True
-        output = self.output[:]
+        output, untold = self.output[:], list(self.untold)
         self.ready.finish()
         self.give_up(IllegalState("The connection is closed; open another one with tocsin.connect()."))
+        # That it was closed is no news; what went wrong before is.
         self.untold.clear()
+        self.untold.extend(untold)
         self.output += output
 
     def tell(self, error: TocsinError) -> None:
@@ -383,8 +391,9 @@ class Core:
 
     def _on_welcome(self, frame: Frame) -> None:
         self._check_phase(frame, Phase.LOGIN)
-        fields = frame.fields()
+        fields = check("WELCOME", frame.fields())
         self.login.welcome(fields)
+        self._understood = self._handlers
         self._reader.logged_in()
         self.connection_id = fields["connection"]
         self._resume = Resume(self.connection_id, fields["token"])
@@ -416,7 +425,7 @@ class Core:
             lane.on_confirm(confirm)
 
     def _on_refused(self, frame: Frame) -> None:
-        fields = frame.fields()
+        fields = check("REFUSED", frame.fields())
         lane = self.lanes.get(fields["producer"])
         if lane is not None:
             lane.on_refused(fields)
@@ -434,11 +443,14 @@ class Core:
             consumer.on_settled(settled.number)
 
     def _on_reply(self, frame: Frame) -> None:
-        fields = frame.fields()
+        fields = check("REPLY", frame.fields())
+        asked = self._requests.get(fields["id"])
+        if asked is not None:
+            check(asked.op, fields)
         self._answer(fields["id"], fields, None)
 
     def _on_failure(self, frame: Frame) -> None:
-        fields = frame.fields()
+        fields = check("FAILURE", frame.fields())
         error = from_code(fields.get("code", 1), fields.get("text", "The server gave no reason."))
         number = fields.get("id", fields.get("request", 0))
         if number:
@@ -452,10 +464,10 @@ class Core:
             self.give_up(error)
 
     def _on_notice(self, frame: Frame) -> None:
-        fields = frame.fields()
+        fields = check("NOTICE", frame.fields())
         consumer = self.consumers.get(fields.get("consumer", 0))
         if consumer is not None and fields.get("gone"):
-            consumer.on_gone(pairs_of(fields["gone"]), unpack_ranges(fields.get("finished", b"")))
+            consumer.on_gone(unpack_ranges(fields["gone"]), unpack_ranges(fields.get("finished", b"")))
         if consumer is None:
             return
         code = fields.get("code")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tocsin.client.core_settling import Settlements, name_lost, not_acknowledged
-from tocsin.client.delivered import Decoded, ReceivedMessage, Run
+from tocsin.client.delivered import Decoded, ReceivedMessage, Run, check_within
 from tocsin.client.pending import OpenEnded, Pending, finished
 from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import IllegalState, TocsinError
@@ -245,6 +245,7 @@ class ConsumerState:
             return
         try:
             decoded = Decoded(deliver.block, offset, deliver.append_time, self.session.core.settings.serializers)
+            check_within(deliver, decoded.block)
         except TocsinError as error:
             self.settlements.nack(ranges, None, f"unreadable: {error}")
             return
@@ -467,8 +468,7 @@ class ConsumerState:
         self.losses += 1
         if self.automatic:
             untold = list(settlements.lost)
-        for first, end in untold:
-            settlements.lost.remove(first, end)
+        settlements.tell(untold)
         if untold and not self.lazy:
             self.session.core.tell(not_acknowledged([name_lost(self, untold)]))
 

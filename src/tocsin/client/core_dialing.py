@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tocsin.client.settings import Settings
+from tocsin.client.url import Place
 from tocsin.model.limits import RECONNECT_PAUSE_SECONDS_FIRST, RECONNECT_PAUSE_SECONDS_MAX
 
 _DOUBLINGS_MAX = 30
@@ -23,7 +24,7 @@ class Dialing:
         self._give_up_at: float | None = None
 
     @property
-    def host(self) -> tuple[str, int]:
+    def host(self) -> Place:
         return self._settings.url.hosts[self._host]
 
     @property

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
+from tocsin.client.delivered import check_within
 from tocsin.client.pending import Pending
 from tocsin.model.batch import Block
 from tocsin.model.errors import TocsinError
@@ -69,6 +70,7 @@ class RangeState(ConsumerState):
             return
         try:
             block = Block(deliver.block)
+            check_within(deliver, block)
         except TocsinError as error:
             self.on_end(error)
             return

@@ -15,9 +15,10 @@ from tocsin.model.errors import IllegalState, ProducerExpired, ResourceExhausted
 from tocsin.model.identity import NO_ID
 from tocsin.model.limits import (
     CONSUMERS_PER_SESSION_MAX,
+    HELD_RANGES_MAX,
     PRODUCERS_PER_SESSION_MAX,
 )
-from tocsin.model.ranges import Range, unpack_ranges
+from tocsin.model.ranges import pack_ranges, unpack_ranges
 from tocsin.model.reading import go_on_at, of_destination
 
 if TYPE_CHECKING:
@@ -164,7 +165,9 @@ class SessionState:
     def _on_consumer_opened(self, consumer: ConsumerState, reply: Fields, error: TocsinError | None) -> None:
         if error is None:
             consumer.identity = reply.get("identity", consumer.identity)
-            consumer.reopened(_pairs(reply.get("kept")), unpack_ranges(reply.get("finished", b"")))
+            kept = reply.get("kept")
+            finished = unpack_ranges(reply.get("finished", b""))
+            consumer.reopened(None if kept is None else unpack_ranges(kept), finished)
             return
         self._forget_consumer(consumer)
         consumer.fail(error)
@@ -287,17 +290,6 @@ def _open_fields(consumer: ConsumerState) -> Fields:
         if "offset" in (spec.start or ()):
             fields["start"] = of_destination(spec.start, consumer.identity)
         held = () if consumer.is_elsewhere else consumer.settlements.held()
-        fields["held"] = [number for pair in held for number in pair]
+        # Who holds more than a frame tells of gives the rest up, and hears that it is gone.
+        fields["held"] = pack_ranges(list(held)[:HELD_RANGES_MAX])
     return fields
-
-
-def _pairs(kept: list[Any] | None) -> list[Range] | None:
-    if kept is None:
-        return None
-    if kept and isinstance(kept[0], list):
-        return [(first, end) for first, end in kept]
-    return pairs_of(kept)
-
-
-def pairs_of(flat: list[int]) -> list[Range]:
-    return list(zip(flat[::2], flat[1::2], strict=True))

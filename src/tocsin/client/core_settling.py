@@ -2,7 +2,9 @@
 
 `outstanding` are the offsets that are locked for this consumer and not settled. A settlement is repeated after a
 reconnect until the server has said that it is durable. What the application was handed, and others get because the
-session was away for longer than its grace, is `lost` until the application has been told.
+session was away for longer than its grace, is `lost` until the application has been told. What was acknowledged one by
+one when nobody waited for it is told at once, and is `in_vain` until acknowledge() has raised for it, too: when that
+returns, everything before it is acknowledged.
 """
 
 from __future__ import annotations
@@ -27,13 +29,24 @@ NAMED_MAX = 3
 class Settlements:
     """Of one consumer."""
 
-    __slots__ = ("confirmed", "consumer", "lost", "number", "outstanding", "to_acknowledge", "unconfirmed", "waiters")
+    __slots__ = (
+        "confirmed",
+        "consumer",
+        "in_vain",
+        "lost",
+        "number",
+        "outstanding",
+        "to_acknowledge",
+        "unconfirmed",
+        "waiters",
+    )
 
     def __init__(self, consumer: ConsumerState) -> None:
         self.consumer = consumer
         self.outstanding = RangeSet()
         self.to_acknowledge = RangeSet()
         self.lost = RangeSet()
+        self.in_vain = RangeSet()
         self.number = 0
         self.confirmed = 0
         self.unconfirmed: deque[Settle] = deque()
@@ -155,9 +168,23 @@ class Settlements:
                 self.lost.add(start, stop)
             for start, stop in in_vain:
                 unheard.add(start, stop)
-        if len(self.lost) > HELD_RANGES_MAX:
-            self.lost = RangeSet(list(self.lost)[-HELD_RANGES_MAX:])
+        self.lost = _bounded(self.lost)
         return [] if self.waiters else list(unheard)
+
+    def tell(self, ranges: Iterable[Range]) -> None:
+        """The application hears of these losses at once; where it acknowledges, the next acknowledge() raises, too."""
+        for first, end in ranges:
+            self.lost.remove(first, end)
+            if not self.consumer.automatic:
+                self.in_vain.add(first, end)
+        self.in_vain = _bounded(self.in_vain)
+
+    def take_lost(self) -> list[Range]:
+        """What acknowledge() has to raise for, once."""
+        lost = RangeSet([*self.lost, *self.in_vain])
+        self.lost.clear()
+        self.in_vain.clear()
+        return list(lost)
 
     def repeat(self, ours: RangeSet) -> None:
         """After a reconnect: says again what is not durable, for what is still locked for this consumer."""
@@ -197,10 +224,9 @@ def take_lost(consumers: Iterable[ConsumerState]) -> NotAcknowledged | None:
     """The error that names what these consumers have lost, once; None when there is nothing."""
     named: list[str] = []
     for consumer in consumers:
-        lost = consumer.settlements.lost
+        lost = consumer.settlements.take_lost()
         if lost:
-            named.append(name_lost(consumer, list(lost)))
-            lost.clear()
+            named.append(name_lost(consumer, lost))
     return not_acknowledged(named) if named else None
 
 
@@ -218,6 +244,10 @@ def name_lost(consumer: ConsumerState, ranges: list[Range]) -> str:
     if count == 1:
         return f"1 message of {consumer.spec.destination} (offset {first})"
     return f"{count:,} messages of {consumer.spec.destination} (offsets {first} to {last})"
+
+
+def _bounded(ranges: RangeSet) -> RangeSet:
+    return ranges if len(ranges) <= HELD_RANGES_MAX else RangeSet(list(ranges)[-HELD_RANGES_MAX:])
 
 
 def _part(ranges: list[Range], start: int) -> list[Range]:

@@ -23,11 +23,12 @@ from tocsin.model.batch import FLAG_NO_MESSAGE_ID, Block, BodyKind, Column
 from tocsin.model.bodies import Serializers, decode_body
 from tocsin.model.columns import column_values, raw_values, typed_values
 from tocsin.model.destination import TEMPORARY_PREFIX, Destination, parse_destination
-from tocsin.model.errors import InvalidDestination, MessageNotWriteable
+from tocsin.model.errors import InvalidDestination, MessageFormatError, MessageNotWriteable
 from tocsin.model.message import MODE_WORDS, Message, correlation_from_text, message_id
 from tocsin.model.properties import DELIVERY_COUNT, GROUP_ID, GROUP_SEQUENCE, Properties
 from tocsin.model.ranges import Range
 from tocsin.model.values import Bytes, Int
+from tocsin.wire.frames import Deliver
 
 if TYPE_CHECKING:
     from tocsin.client.core_consuming import ConsumerState
@@ -100,6 +101,12 @@ def _bodies(block: Block) -> list[Any]:
         return list(map(text.__getitem__, map(slice, ends, ends[1:])))
     data = bytes(column.data)
     return [data[start:end].decode() for start, end in pairwise(ends)]
+
+
+def check_within(deliver: Deliver, block: Block) -> None:
+    """A server names only messages that the block has."""
+    if any(end > block.count for _, end, _, _ in deliver.ranges):
+        raise MessageFormatError(f"A delivery names messages that its block of {block.count} does not have.")
 
 
 class Run:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tocsin.client.url import TRANSPORTS, ServerUrl
+from tocsin.client.url import ServerUrl
 from tocsin.model.bodies import NO_SERIALIZERS, Serializers
 from tocsin.model.errors import ConfigError, InvalidClientId
 from tocsin.model.limits import CLIENT_ID_BYTES_MAX, HEARTBEAT_SECONDS
+from tocsin.model.secret import Secret
 
 CONNECT_SECONDS = 10.0
 RECONNECT_SECONDS = 60.0
@@ -19,9 +20,8 @@ GOODBYE_SECONDS = 5.0
 class Settings:
     url: ServerUrl
     user: str | None = None
-    password: str | None = None
+    password: Secret | None = None
     client_id: str | None = None
-    transport: str = TRANSPORTS[0]
     autostart: bool = True
     heartbeat: float = HEARTBEAT_SECONDS
     connect_timeout: float = CONNECT_SECONDS
@@ -35,8 +35,6 @@ class Settings:
             seconds = getattr(self, name)
             if seconds is not None and not 0 < seconds < 1e9:
                 raise ConfigError(f"{name} is a number of seconds greater than 0, not {seconds}.")
-        if self.transport not in TRANSPORTS:
-            raise ConfigError(f"transport is {' or '.join(TRANSPORTS)}, not {self.transport!r}.")
         if self.client_id is not None:
             check_client_id(self.client_id)
 

@@ -13,7 +13,7 @@ from tocsin.client import draining, operations, reading
 from tocsin.client.admin import DestinationInfo, Metadata, destination_options, list_steps, metadata
 from tocsin.client.draining import DrainTake
 from tocsin.client.headers import as_destination
-from tocsin.client.opening import make_settings, tls_context
+from tocsin.client.opening import make_settings, tls_context, warn_of_login_in_clear
 from tocsin.client.patience import ClosingTime
 from tocsin.client.settings import Settings, check_client_id
 from tocsin.client.staging import StageReceipt, commit_steps, drop_steps, last_steps, take_over_steps
@@ -22,16 +22,16 @@ from tocsin.client.sync_session import Session
 from tocsin.model.bodies import Serializers
 from tocsin.model.destination import Destination, check_name, kind_of
 from tocsin.model.errors import IllegalState, TimedOut, TocsinError
+from tocsin.model.secret import Secret
 
 
 def connect(
     url: str = "tocsin://localhost:7177",
     *,
     user: str | None = None,
-    password: str | None = None,
+    password: str | Secret | None = None,
     client_id: str | None = None,
     ssl: ssl_module.SSLContext | bool | None = None,
-    transport: str | None = None,
     autostart: bool = True,
     heartbeat: float | None = None,
     connect_timeout: float | None = None,
@@ -42,7 +42,8 @@ def connect(
     """Connects to a server and logs in.
 
     The URL names one or several servers: tocsin://user:password@host:port,host2:port2/?client_id=me; tocsins:// or
-    `ssl` mean TLS. A server on this host is reached by a local socket where it has one; transport="tcp" does without.
+    `ssl` mean TLS. A server on this host can be named by its local socket, tocsin://unix:/path/to/client.socket. Who
+    gives a user and a password is let in by servers only that prove to know them.
     A connection that is lost is taken up again for `reconnect_timeout` seconds, and the application does not notice.
     With `answer_timeout`, a server that is there and leaves a question without an answer for so many seconds is a
     TimedOut; to wait for messages has no such limit. Messages flow from the first consumer on; with autostart=False
@@ -53,7 +54,6 @@ def connect(
         user=user,
         password=password,
         client_id=client_id,
-        transport=transport,
         autostart=autostart,
         heartbeat=heartbeat,
         connect_timeout=connect_timeout,
@@ -70,6 +70,7 @@ class Connection:
     def __init__(self, settings: Settings, tls: ssl_module.SSLContext | None) -> None:
         self._settings = settings
         self._tls = tls
+        warn_of_login_in_clear(settings, tls)
         self._sessions: list[Session] = []
         self._used = False
         self._closed = False

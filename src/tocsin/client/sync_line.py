@@ -34,8 +34,10 @@ from tocsin.client.opening import connect_failure, dial, line_failure
 from tocsin.client.patience import check_time, wait_until
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import GOODBYE_SECONDS, Settings
+from tocsin.client.url import Place
 from tocsin.model.errors import ConnectionFailed, NotAcknowledged, TocsinError
 from tocsin.model.values import Bytes
+from tocsin.runtime.local import is_local
 from tocsin.runtime.spinning import Spinning
 
 T = TypeVar("T")
@@ -279,7 +281,11 @@ class Line:
         except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             self._wake_io()
         except OSError as error:
-            self._lost(ConnectionFailed(f"The connection to the server broke while writing: {error}."))
+            unsent.clear()
+            if self.core.phase is Phase.LOGIN:
+                self._read()  # A server that has no room for us says so and hangs up before it hears anything.
+            if self._socket is not None:
+                self._lost(ConnectionFailed(f"The connection to the server broke while writing: {error}."))
 
     def _send_some(self, line: socket.socket, unsent: deque[Bytes]) -> None:
         if len(unsent) == 1 or isinstance(line, ssl.SSLSocket):
@@ -335,7 +341,8 @@ class Line:
             self._hang_up()
 
     def _ended(self, error: OSError | None) -> None:
-        self._lost(line_failure(error, logging_in=self.core.phase is Phase.LOGIN, tls=self._tls is not None))
+        may_lack_tls = self._tls is None and self._socket is not None and not is_local(self._socket)
+        self._lost(line_failure(error, logging_in=self.core.phase is Phase.LOGIN, may_lack_tls=may_lack_tls))
 
     def _lost(self, error: TocsinError) -> None:
         self.core.disconnected(time.monotonic(), error)
@@ -377,12 +384,13 @@ class Line:
                 with self.lock:
                     timeout, leads_seen = self._turn(leads_seen)
                     dial = self.core.dial
-                    if self._closing and self._socket is None:
-                        return
+                    over = self._closing and self._socket is None
                     self._sleeping = dial is None and timeout != 0
                 self._tell()
+                if over:
+                    return
                 if dial is not None:
-                    self._connect(*dial)
+                    self._connect(dial)
                     continue
                 events = self._io_poll.poll(timeout)
                 with self.lock:
@@ -434,12 +442,12 @@ class Line:
                 if self.leader is None and event & ~select.POLLOUT:
                     self._read()
 
-    def _connect(self, host: str, port: int) -> None:
+    def _connect(self, place: Place) -> None:
         try:
-            line = dial(self.core.settings, self._tls, host, port)
+            line, binding = dial(self.core.settings, self._tls, place)
         except OSError as error:
             with self.lock:
-                self.core.connect_failed(time.monotonic(), connect_failure(host, port, error))
+                self.core.connect_failed(time.monotonic(), connect_failure(place, error))
             return
         with self.lock:
             if self.core.phase is not Phase.CONNECTING:
@@ -447,7 +455,7 @@ class Line:
                 return
             self._socket = line
             self._lead_poll.register(line, select.POLLIN)
-            self.core.connected(time.monotonic())
+            self.core.connected(time.monotonic(), binding)
             self._after_core()
             self.flush()
 

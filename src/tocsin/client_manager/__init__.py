@@ -1,18 +1,25 @@
 """Client connections and sessions: what a client manager holds. It stores nothing that must survive it.
 
 machine      bytes and frames of clients in, frames and commands out; the one name that other packages import
+settings     what it is told when it is made
 desk         what the parts share: who is here, what is awaited, what is to be sent
 answers      answers of message managers on their way to clients
 registry     who is here: connections, client ids, sessions
 connection   one client connection
+sweeping     looking at all connections for those that are silent, some in each turn
+entrance     how many may come in, of all and of one address
+backoff      pauses after logins that failed
 greeting     from the first frame to WELCOME
 claiming     client ids, which are unique in the cluster
 login        who may connect, and the proof that a returning client is the same one
+accounts     what each client has under way, and who is not read for a while
+flow         what may be on the way to a consumer
 session      producers and consumers of one session, and their credit
 publishing   blocks in: the one full check at the edge; confirmations out
 requests     what a client may ask for
 stage_requests  the same about stages
 access       authorize(principal, action, resource)
+quotas       how much one user may have
 
 In a cluster, between the machine and the groups:
 

@@ -22,7 +22,10 @@ from tocsin.cluster.commands import (
     Stored,
     Unreadable,
 )
-from tocsin.model.errors import TocsinError
+from tocsin.model.errors import TocsinError, text_of
+from tocsin.model.identity import DestinationId
+from tocsin.model.limits import HELD_RANGES_MAX
+from tocsin.model.ranges import Range, RangeSet, pack_ranges
 from tocsin.wire.frames import Deliver, FrameType, control, write_deliver
 
 
@@ -35,6 +38,37 @@ class Answers:
         self._claimed = claimed
 
     def take(self, reply: Reply, now: float) -> None:
+        try:
+            self._take(reply, now)
+        except Exception as error:
+            self.failed(reply, self._desk.faults.note(f"passing on {type(reply).__name__}", error), now)
+
+    def failed(self, reply: Reply, error: TocsinError, now: float) -> None:
+        """What a message manager said can't be passed on: that ends the request that it answers, or the connection."""
+        if isinstance(reply, Answer | Failed):
+            if reply.request in self._desk.awaited:
+                self._answer(Failed(reply.request, error), now)
+            return
+        identity = reply.session if isinstance(reply, Stored | NotStored) else reply.key[0]
+        session = self._registry.sessions.get(identity)
+        state = self._registry.connection_of(session) if session is not None else None
+        if state is not None:
+            self._desk.end(state, 0, error)
+
+    def gone(self, key: ConsumerKey, ranges: list[Range], finished: list[Range], now: float) -> None:
+        """Messages that a consumer has been sent are not its own any more: acknowledged, or others get them."""
+        session = self._registry.sessions.get(key[0])
+        if session is not None:
+            for fields in notices_of_loss(key[1], ranges, finished):
+                self._desk.send_session(session, control(FrameType.NOTICE, session.number, fields), now)
+
+    def moved(self, session_id: bytes, number: int, destination: DestinationId) -> None:
+        """The destination of a producer has this id now."""
+        session = self._registry.sessions.get(session_id)
+        if session is not None and number in session.producers:
+            session.producers[number].destination_id = destination
+
+    def _take(self, reply: Reply, now: float) -> None:
         match reply:
             case Stored():
                 session = self._registry.sessions.get(reply.session)
@@ -47,6 +81,7 @@ class Answers:
                 session = self._registry.sessions.get(reply.key[0])
                 if session is not None:
                     number = reply.key[1]
+                    session.settled_to(number, reply.number)
                     session.settled[number] = max(session.settled.get(number, 0), reply.number)
                     self._desk.touched[reply.key[0]] = None
             case NotStored():
@@ -69,13 +104,17 @@ class Answers:
         state = self._registry.connections.get(session.connection) if session is not None else None
         if session is None or state is None:
             return  # The client is away; what it misses is offered again when it is back.
+        flow = session.consumers.get(delivery.key[1])
+        if flow is not None and flow.delivered(len(delivery.block)) and not state.slow:
+            self._desk.go_on(session, delivery.key[1], flow)
         frame = Deliver(delivery.key[1], delivery.offset, delivery.append_time, delivery.ranges, delivery.block)
         self._desk.send(state, write_deliver(session.number, frame), now)
 
     def _consumer_ended(self, ended: ConsumerEnded, now: float) -> None:
         session = self._registry.sessions.get(ended.key[0])
         if session is not None:
-            session.consumers.discard(ended.key[1])
+            self._registry.drop_consumer(session, ended.key[1])
+            session.end_consumer(ended.key[1])
         self._notice(ended.key, {"end": True} | ({} if ended.error is None else _words(ended.error)), now)
 
     def _notice(self, key: ConsumerKey, fields: dict[str, Any], now: float) -> None:
@@ -85,14 +124,19 @@ class Answers:
             self._desk.send_session(session, notice, now)
 
     def _answer(self, reply: Answer | Failed, now: float) -> None:
-        awaited = self._desk.awaited.pop(reply.request, None)
+        awaited = self._desk.awaited.get(reply.request)
         if awaited is None:
             return
-        if awaited.leaving:
-            self._desk.let_go(awaited.leaving)
         if awaited.operation == "client_id.claim":
             self._claimed(awaited, reply, now)
-            return
+        else:
+            self._pass_on(awaited, reply, now)
+        # Not before it is done: what failed is answered, too.
+        self._desk.answered(reply.request)
+        if awaited.leaving:
+            self._desk.let_go(awaited.leaving)
+
+    def _pass_on(self, awaited: Awaited, reply: Answer | Failed, now: float) -> None:
         state = self._registry.known.get(awaited.connection)
         session = state.sessions.get(awaited.session) if state is not None else None
         fields: dict[str, Any] = {}
@@ -101,7 +145,11 @@ class Answers:
             if awaited.operation == "producer.open":
                 fields = self._producer_opened(session, awaited, fields)
         elif awaited.operation == "consumer.open" and session is not None:
-            session.consumers.discard(awaited.number)
+            self._registry.drop_consumer(session, awaited.number)
+        elif awaited.operation == "producer.open" and session is not None and awaited.number not in session.producers:
+            session.drop_producer(awaited.number)
+        if awaited.operation == "consumer.close" and session is not None:
+            session.end_consumer(awaited.number)
         if state is None or state.phase is not Phase.OPEN or not awaited.request:
             return
         self._desk.flush(now)
@@ -116,13 +164,30 @@ class Answers:
     ) -> dict[str, Any]:
         if session is None or awaited.destination is None:
             return {}
-        if awaited.number not in session.producers:
+        former = session.producers.get(awaited.number)
+        if former is None:
             self._registry.producers += 1
-        producer = ProducerState(awaited.destination, fields["destination"])
+        else:
+            former.close()
+        producer = ProducerState(awaited.destination, fields["destination"], session.account)
         session.producers[awaited.number] = producer
         credit = producer.settle(0, window_for(self._registry.producers))
         return {"last_sequence": fields["last_sequence"], "credit": credit, "since": fields["since"]}
 
 
 def _words(error: TocsinError) -> dict[str, Any]:
-    return {"code": error.code, "text": str(error)}
+    return {"code": error.code, "text": text_of(error)}
+
+
+def notices_of_loss(consumer: int, gone: list[Range], finished: list[Range]) -> list[dict[str, Any]]:
+    """The fields of the NOTICEs that tell a consumer which messages are not its own any more: as many as it takes."""
+    notices: list[dict[str, Any]] = []
+    acknowledged = RangeSet(finished)
+    for start in range(0, len(gone), HELD_RANGES_MAX):
+        part = gone[start : start + HELD_RANGES_MAX]
+        fields: dict[str, Any] = {"consumer": consumer, "gone": pack_ranges(part)}
+        done = [each for first, end in part for each in acknowledged.within(first, end)]
+        if done:
+            fields["finished"] = pack_ranges(done)
+        notices.append(fields)
+    return notices

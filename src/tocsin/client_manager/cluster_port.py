@@ -18,6 +18,7 @@ from tocsin.client_manager.machine import ClientManager, Settings
 from tocsin.client_manager.routing import ClientSide, Router
 from tocsin.cluster.commands import Administer, ConsumerKey, Reply
 from tocsin.cluster.envelope import GroupStatus, MemberRole, NameChanged, Replies, Unlinked
+from tocsin.cluster.refusing import refusal
 from tocsin.cluster.register_messages import CommitSeen, Heartbeat
 from tocsin.cluster.slots import SlotTable
 from tocsin.model.limits import CONNECTIONS_PER_KEEP
@@ -35,6 +36,7 @@ class ClusterClients:
         names: Mapping[int, str] | None = None,
     ) -> None:  # fmt: skip
         assert settings.clustered, "client ids must be agreed on with the groups"
+        self._faults = settings.faults
         self.clients = ClientManager(settings, login, identities)
         self._now = 0.0
         self._gate = EpochGate()
@@ -53,7 +55,7 @@ class ClusterClients:
             tuple(self._links), self._router.route, self._router.ask, self.clients.next_request, answer, gone
         )
         self._route = self._dead_letters.route if several else self._router.route
-        self._status = ClusterStatus(identities.node, self._links, names or {})
+        self._status = ClusterStatus(identities.node, self._links, names or {}, settings.faults)
         self.clients.status = self._status.fields
 
     def _answer(self, reply: Reply) -> None:
@@ -92,7 +94,11 @@ class ClusterClients:
         if link.answered():
             self._say_all(link)
         for reply in message.replies:
-            self._router.answered(link.group, reply)
+            try:
+                self._router.answered(link.group, reply)
+            except Exception as error:
+                contained = self._faults.note(f"passing on {type(reply).__name__} of a group", error)
+                self.clients.failed(reply, contained, self._now)
 
     def member_changed(self, group: int, node: int, boot: int, state: MemberState, now: float) -> None:
         link = self._links.get(group)
@@ -129,15 +135,22 @@ class ClusterClients:
         times = [self._commits.next_deadline(), *(link.next_deadline() for link in self._links.values())]
         return min((time for time in times if time is not None), default=None)
 
-    def pump(self, now: float) -> None:
-        """Moves what clients asked for to the groups, and begins links that are due."""
+    def pump(self, now: float) -> bool:
+        """Moves what clients asked for to the groups, and begins links that are due; True when there is more to do."""
         self._now = now
         for command in self.clients.take_commands():
-            self._route(command)
+            try:
+                self._route(command)
+            except Exception as error:
+                contained = self._faults.note(f"sending {type(command).__name__} to a group", error)
+                refused = refusal(command, contained)
+                if refused is not None:
+                    self._answer(refused)
         for link in self._links.values():
             if link.is_due(now):
                 self._begin(link)
         self.clients.flush(now)
+        return self.clients.has_commands
 
     def take_out(self) -> list[Outgoing]:
         return [each for link in self._links.values() for each in link.take_out()]
@@ -145,11 +158,6 @@ class ClusterClients:
     def take_commits(self, now: float) -> list[tuple[int, CommitSeen]]:
         """For the voters of these groups: what was confirmed here."""
         return self._commits.take(now)
-
-    @property
-    def congested(self) -> bool:
-        """More waits for the groups than should: clients had better not be read for a while."""
-        return any(link.congested for link in self._links.values())
 
     @property
     def dropped(self) -> int:

@@ -8,13 +8,15 @@ from typing import Any
 from tocsin.bus.membership import MemberState
 from tocsin.client_manager.group_link import GroupLink, LinkPhase
 from tocsin.cluster.envelope import GroupStatus, MemberRole
+from tocsin.model.faults import Faults
 
 
 class ClusterStatus:
-    def __init__(self, node: int, links: Mapping[int, GroupLink], names: Mapping[int, str]) -> None:
+    def __init__(self, node: int, links: Mapping[int, GroupLink], names: Mapping[int, str], faults: Faults) -> None:
         self._node = node
         self._links = links
         self._names = names
+        self._faults = faults
         self._heard: dict[int, dict[int, GroupStatus]] = {group: {} for group in links}
         self._members: dict[int, dict[int, MemberState]] = {group: {} for group in links}
 
@@ -25,7 +27,12 @@ class ClusterStatus:
         self._members[group][node] = state
 
     def fields(self) -> dict[str, Any]:
-        here = {"node": self._node, "name": self._names.get(self._node, ""), "state": MemberState.UP.value}
+        here: dict[str, Any] = {
+            "node": self._node,
+            "name": self._names.get(self._node, ""),
+            "state": MemberState.UP.value,
+        }
+        here["faults"] = self._faults.count
         return {"groups": [self._group(link) for link in self._links.values()], "client_managers": [here]}
 
     def _group(self, link: GroupLink) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from tocsin.client_manager.accounts import Account
+from tocsin.client_manager.quotas import Usage
 from tocsin.client_manager.session import SessionState
 from tocsin.model.limits import HEARTBEAT_SECONDS
 from tocsin.wire.reader import FrameReader
@@ -24,6 +26,8 @@ class ConnectionState:
     """`number` is the transport's; `identity` is the one that survives a reconnect."""
 
     __slots__ = (
+        "account",
+        "claiming",
         "client_id",
         "greeting",
         "heard",
@@ -32,6 +36,7 @@ class ConnectionState:
         "identity",
         "number",
         "opened",
+        "over_tls",
         "peer",
         "phase",
         "principal",
@@ -39,20 +44,34 @@ class ConnectionState:
         "reader",
         "scram",
         "sessions",
+        "slow",
         "spoke",
+        "standing",
         "temporaries",
+        "usage",
     )  # fmt: skip
 
-    def __init__(self, number: int, peer: str, now: float) -> None:
+    def __init__(self, number: int, peer: str, now: float, account: Account) -> None:
         self.number = number
+        self.account = account
         self.peer = peer
+        # It takes what it is sent so slowly that its consumers are given no more for now.
+        self.slow = False
         # The host that it shares with us; empty for clients elsewhere.
         self.host = ""
+        # It is encrypted, so that a login can be bound to it.
+        self.over_tls = False
         self.phase = Phase.HELLO
         self.reader = FrameReader()
         self.identity = b""
         self.client_id: str | None = None
+        # The group that keeps client ids has not said yet whether it may have this one.
+        self.claiming = False
         self.principal: str | None = None
+        # The user's keys at the login, as `Login.standing` gave them.
+        self.standing = b""
+        # What counts for the user.
+        self.usage = Usage(None)
         # It came with a ticket of this server, so that what it says of its past is about this server.
         self.proved = False
         # It may have temporary destinations.
@@ -63,3 +82,16 @@ class ConnectionState:
         self.sessions: dict[int, SessionState] = {}
         self.scram: ScramServer | None = None
         self.greeting: dict[str, object] = {}
+
+    @property
+    def is_away(self) -> bool:
+        """Its client is gone and may come back."""
+        return self.phase is Phase.AWAY
+
+    def is_silent(self, now: float) -> bool:
+        """Whether nothing has come for too long from a client that is read."""
+        if self.account.paused:
+            # What it says meanwhile is not heard. Others may have made room, too.
+            self.account.look_again()
+            self.heard = now
+        return now - self.heard > 2 * self.heartbeat

@@ -35,7 +35,7 @@ from tocsin.cluster.commands import (
 )
 from tocsin.model.destination import DEAD_MESSAGES
 from tocsin.model.errors import IllegalState
-from tocsin.model.limits import GROUPS_MAX
+from tocsin.model.limits import GROUPS_MAX, HELD_RANGES_MAX
 from tocsin.model.ranges import Range, pack_ranges, unpack_ranges
 from tocsin.wire.frames import Outcome
 
@@ -173,14 +173,11 @@ class DeadLetters:
         fields: dict[str, Any] = {}
         if command.held is not None:
             answers = [(place, each.fields) for place, each in sorted(replies.items()) if isinstance(each, Answer)]
-            fields["kept"] = [
-                list(each)
-                for place, reply in answers
-                for each in shifted([(first, end) for first, end in reply.get("kept", ())], place)
-            ]
-            fields["finished"] = pack_ranges(
-                each for place, reply in answers for each in shifted(unpack_ranges(reply.get("finished", b"")), place)
-            )
+            for name in ("kept", "finished"):
+                found = [
+                    each for place, reply in answers for each in shifted(unpack_ranges(reply.get(name, b"")), place)
+                ]
+                fields[name] = pack_ranges(found[:HELD_RANGES_MAX])
         self._answer(Answer(command.request, fields))
         for key in consumer.parts.values():
             self._route(GrantCredit(key, command.messages, command.bytes))

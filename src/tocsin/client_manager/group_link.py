@@ -19,22 +19,22 @@ from enum import Enum
 
 from tocsin.bus.datagram import Stream
 from tocsin.bus.membership import MemberState
-from tocsin.cluster.commands import Command, OpenConsumer, Publish, SettleMessages
-from tocsin.cluster.envelope import Commands, encode
+from tocsin.cluster.command_codec import pack_command
+from tocsin.cluster.commands import Command, GrantCredit
+from tocsin.cluster.envelope import Commands, encode_commands
+from tocsin.cluster.packing import Packer
+from tocsin.cluster.waiting_grants import WaitingGrants
+from tocsin.model.errors import MessageTooLarge
 from tocsin.model.limits import (
+    COMMAND_BYTES_MAX,
     COMMANDS_BYTES_MAX,
     COMMANDS_PER_MESSAGE_MAX,
-    COMMANDS_WAITING_BYTES_MAX,
-    COMMANDS_WAITING_MAX,
     LINK_ANSWER_SECONDS,
     LINK_ANSWER_SECONDS_MAX,
     RELINK_SECONDS_MIN,
 )
 from tocsin.model.values import Bytes
 from tocsin.replication.gate import EpochGate
-
-_PLAIN_BYTES = 256
-"""A guess at the size of a command that carries neither block nor ranges."""
 
 
 class LinkPhase(Enum):
@@ -49,10 +49,29 @@ class Outgoing:
 
     group: int
     message: Commands
+    packed: list[list[Bytes]]
+    """The bytes of each command."""
     stream: Stream = Stream.DATA
 
     def parts(self) -> list[Bytes]:
-        return encode(self.message)
+        return encode_commands(self.message, self.packed)
+
+
+@dataclass(slots=True)
+class _Packed:
+    command: Command
+    parts: list[Bytes]
+    size: int
+
+
+def _pack(command: Command) -> _Packed:
+    """Its bytes, before anything counts on its being sent: what can't be packed is refused to whoever sent it."""
+    packer = Packer()
+    pack_command(packer, command)
+    size = sum(map(len, packer.parts))
+    if size > COMMAND_BYTES_MAX:
+        raise MessageTooLarge(f"A request has {size} bytes between managers; {COMMAND_BYTES_MAX} is the most.")
+    return _Packed(command, packer.parts, size)
 
 
 class GroupLink:
@@ -67,8 +86,8 @@ class GroupLink:
         self.phase = LinkPhase.DOWN
         self._gate = gate
         self._number = 0
-        self._waiting: deque[Command] = deque()
-        self._waiting_bytes = 0
+        self._waiting: deque[_Packed] = deque()
+        self._grants = WaitingGrants()
         self._unsent: deque[Outgoing] = deque()
         self._blocked = False
         # When a link is to be begun; None while there is no need, or no primary.
@@ -115,7 +134,7 @@ class GroupLink:
         self.phase = LinkPhase.DOWN
         self._begin_at = begin_at
         self._waiting.clear()
-        self._waiting_bytes = 0
+        self._grants.clear()
         self._unsent.clear()
 
     def is_due(self, now: float) -> bool:
@@ -133,7 +152,7 @@ class GroupLink:
         self._number = 0
         self._begun_at = now
         self.phase = LinkPhase.ASKING
-        self._unsent.append(self._message([asks]))
+        self._unsent.append(self._message([_pack(asks)]))
 
     def answered(self) -> bool:
         """An answer of this link has come; True for the first one: now everything is to be said."""
@@ -149,18 +168,17 @@ class GroupLink:
     # ---- what is sent
 
     def send(self, command: Command) -> bool:
-        """Queues a command. While the link is not up it is dropped: whoever sent it says it again when it is."""
+        """Queues a command. While the link is not up it is dropped: whoever sent it says it again when it is. One that
+        can't cross the bus is refused at once, whether the link is up or not.
+
+        Clients are charged for what waits here (`accounts`), but for credit, of which each consumer has one at most.
+        """
+        packed = _pack(command)
         if self.phase is not LinkPhase.UP:
             return False
-        self._waiting.append(command)
-        self._waiting_bytes += _size(command)
+        if not self._grants.merges(command):
+            self._waiting.append(packed)
         return True
-
-    @property
-    def congested(self) -> bool:
-        """More waits than should: the bus has no room for it."""
-        waiting = len(self._waiting) + sum(len(each.message.commands) for each in self._unsent)
-        return waiting > COMMANDS_WAITING_MAX or self._waiting_bytes > COMMANDS_WAITING_BYTES_MAX
 
     def blocked(self, unsent: list[Outgoing]) -> None:
         """The bus had no room for these: they come first when it has."""
@@ -175,36 +193,26 @@ class GroupLink:
             return []
         while self._waiting:
             self._unsent.append(self._message(self._batch()))
+        self._grants.clear()
         out = list(self._unsent)
         self._unsent.clear()
         return out
 
-    def _batch(self) -> list[Command]:
+    def _batch(self) -> list[_Packed]:
         waiting = self._waiting
-        batch: list[Command] = []
+        batch: list[_Packed] = []
         size = 0
         while waiting and len(batch) < COMMANDS_PER_MESSAGE_MAX:
-            step = _size(waiting[0])
+            step = waiting[0].size
             if batch and size + step > COMMANDS_BYTES_MAX:
                 break
             batch.append(waiting.popleft())
             size += step
-        self._waiting_bytes -= size
         return batch
 
-    def _message(self, commands: list[Command]) -> Outgoing:
-        message = Commands(self.epoch, self.link, self._number, commands)
+    def _message(self, batch: list[_Packed]) -> Outgoing:
+        message = Commands(self.epoch, self.link, self._number, [each.command for each in batch])
         self._number += 1
-        return Outgoing(self.group, message)
-
-
-def _size(command: Command) -> int:
-    match command:
-        case Publish():
-            return _PLAIN_BYTES + len(command.block.data)
-        case SettleMessages():
-            return _PLAIN_BYTES + 16 * len(command.settle.ranges)
-        case OpenConsumer():
-            return _PLAIN_BYTES + len(command.selector or "") + 16 * len(command.held or ())
-        case _:
-            return _PLAIN_BYTES
+        # Credit may have grown while it waited.
+        packed = [_pack(each.command) if isinstance(each.command, GrantCredit) else each for each in batch]
+        return Outgoing(self.group, message, [each.parts for each in packed])

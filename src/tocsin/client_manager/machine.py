@@ -1,20 +1,21 @@
 """The client manager: bytes of clients in, frames to clients and commands to message managers out.
 
 It is driven from outside: `connected`, `received`, `disconnected`, `answered`, `tick`; it collects what is to be sent
-for `take_out`, `take_commands` and `take_closing`. It does no I/O and reads no clock.
+for `take_out`, `take_commands`, `take_closing` and `take_pauses`. It does no I/O and reads no clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tocsin.client_manager.access import Action, authorize
+from tocsin.client_manager.accounts import Account
 from tocsin.client_manager.answers import Answers
 from tocsin.client_manager.claiming import Claiming
 from tocsin.client_manager.connection import ConnectionState, Phase
 from tocsin.client_manager.desk import Desk
+from tocsin.client_manager.entrance import Entrance
 from tocsin.client_manager.greeting import Greeted, Greeter
 from tocsin.client_manager.login import Identities, Login, session_id
 from tocsin.client_manager.publishing import take_block
@@ -30,7 +31,9 @@ from tocsin.client_manager.requests import (
     open_consumer,
 )  # fmt: skip
 from tocsin.client_manager.session import SessionState
+from tocsin.client_manager.settings import Settings as Settings
 from tocsin.client_manager.stage_requests import whole
+from tocsin.client_manager.sweeping import Sweep
 from tocsin.cluster.commands import (
     Administer,
     CloseConnection,
@@ -38,8 +41,6 @@ from tocsin.cluster.commands import (
     CloseProducer,
     CloseSession,
     Command,
-    ConsumerKey,
-    GrantCredit,
     OpenProducer,
     PauseSession,
     Reply,
@@ -53,21 +54,12 @@ from tocsin.model.errors import (
     ProtocolError,
     ResourceExhausted,
     TocsinError,
+    text_of,
 )  # fmt: skip
-from tocsin.model.identity import DestinationId
 from tocsin.model.limits import (
-    BLOCK_BYTES_MAX,
-    CONNECTIONS_MAX,
-    CONSUMERS_PER_SESSION_MAX,
-    HEARTBEAT_SECONDS,
-    LOGIN_SECONDS_MAX,
-    MESSAGE_BYTES_DEFAULT,
-    PRODUCERS_PER_SESSION_MAX,
     SESSION_EPOCH_MAX,
-    SESSION_GRACE_SECONDS,
     SESSIONS_PER_CONNECTION_MAX,
 )  # fmt: skip
-from tocsin.model.ranges import Range, pack_ranges
 from tocsin.model.values import Bytes
 from tocsin.wire.frames import (
     Frame,
@@ -79,33 +71,25 @@ from tocsin.wire.frames import (
 )  # fmt: skip
 
 
-@dataclass(slots=True)
-class Settings:
-    product: str = "tocsin"
-    message_bytes_max: int = MESSAGE_BYTES_DEFAULT
-    block_bytes_max: int = BLOCK_BYTES_MAX
-    heartbeat: float = HEARTBEAT_SECONDS
-    grace: float = SESSION_GRACE_SECONDS
-    login: float = LOGIN_SECONDS_MAX
-    host: str = ""
-    """Which host this is: clients on it may read the files of message managers that are on it, too."""
-    clustered: bool = False
-    """There are other client managers: what must be unique is agreed on with the groups."""
-
-
 class ClientManager:
     def __init__(self, settings: Settings, login: Login, identities: Identities) -> None:
         self._settings = settings
-        self._desk = Desk()
+        self._desk = Desk(settings.faults, self._end)
         self._registry = self._desk.registry
         self._awaited = self._desk.awaited
         self._greeter = Greeter(
             login, identities, self._registry, settings.product, settings.heartbeat, settings.message_bytes_max,
             settings.block_bytes_max,
         )  # fmt: skip
-        self._claiming = Claiming(self._desk, self._end)
-        self.answered: Callable[[Reply, float], None] = Answers(self._desk, self._claiming.answered).take
+        self._sweep = Sweep(self._registry, self._look)
+        self._entrance = Entrance(settings.connections_max)
+        self._claiming = Claiming(self._desk)
+        answers = Answers(self._desk, self._claiming.answered)
+        self.answered: Callable[[Reply, float], None] = answers.take
         """Takes an answer of a message manager."""
+        self.failed: Callable[[Reply, TocsinError, float], None] = answers.failed
+        """Ends the request or the connection whose answer could not be passed on."""
+        self.gone, self.moved = answers.gone, answers.moved
         self.flush: Callable[[float], None] = self._desk.flush
         """Ends a turn: confirmations that piled up leave."""
         # A connection may come here from another client manager, or from this one before a restart: no name twice.
@@ -127,13 +111,16 @@ class ClientManager:
 
     # ---- events of the transport
 
-    def connected(self, connection: int, peer: str, now: float, near: bool = False) -> None:
-        """`near`: the client is on this host."""
-        state = self._registry.connections[connection] = ConnectionState(connection, peer, now)
+    def connected(self, connection: int, peer: str, now: float, near: bool = False, over_tls: bool = False) -> None:
+        """`near`: the client is on this host. `over_tls`: by TLS that ends here."""
+        account = Account(self._registry.accounts, connection)
+        state = self._registry.connections[connection] = ConnectionState(connection, peer, now, account)
         state.host = self._settings.host if near else ""
-        if len(self._registry.connections) > CONNECTIONS_MAX:
-            error = ResourceExhausted(f"The server has {CONNECTIONS_MAX} connections, which is the most.")
-            self._end(self._registry.connections[connection], 0, error)
+        state.over_tls = over_tls
+        try:
+            self._entrance.enter(connection, peer, len(self._registry.connections))
+        except ResourceExhausted as error:
+            self._end(state, 0, error)
 
     def received(self, connection: int, data: bytes, now: float) -> int:
         """Returns how many bytes complete the frame that has begun, or its header; 0 when no more are wanted."""
@@ -146,15 +133,30 @@ class ClientManager:
                 self._frame(state, frame, now)
                 if connection not in self._registry.connections:
                     return 0
+            state.account.received(state.reader.waiting)
         except TocsinError as error:
             self._end(state, 0, error)
             return 0
-        return state.reader.wanted
+        except Exception as error:
+            self._end(state, 0, self._settings.faults.note("reading what a client sent", error))
+            return 0
+        return 0 if state.account.paused else state.reader.wanted
+
+    def slowed(self, connection: int, slow: bool) -> None:
+        """The transport has much to send to a client that takes it slowly, or has sent most of it."""
+        state = self._registry.connections.get(connection)
+        if state is not None:
+            state.slow = slow
+            if not slow:
+                self._desk.go_on_all(state)
 
     def disconnected(self, connection: int, now: float) -> None:
         """The transport is gone. Sessions stay for the grace time, in case the client comes back."""
         self._desk.leaving.pop(connection, None)
+        self._entrance.leave(connection)
         state = self._registry.connections.pop(connection, None)
+        if state is not None:
+            state.account.moved(0)
         if state is None or state.phase not in (Phase.OPEN, Phase.CLAIMING):
             return
         state.phase = Phase.AWAY
@@ -167,28 +169,40 @@ class ClientManager:
             self._forget(state)
 
     def tick(self, now: float) -> None:
-        settings = self._settings
-        for state in list(self._registry.connections.values()):
-            if state.phase is Phase.CLAIMING:
-                if now - state.opened > settings.login:
-                    # The group that has the client id is silent; another server may hear it.
-                    self._desk.closing.append(state.number)
-                    self.disconnected(state.number, now)
-            elif state.phase is not Phase.OPEN:
-                if now - state.opened > settings.login:
-                    self._end(state, 0, AuthenticationFailed(f"The login took longer than {settings.login:g} s."))
-            elif now - state.heard > 2 * state.heartbeat:
-                self._desk.closing.append(state.number)
-                self.disconnected(state.number, now)
-            elif now - state.spoke >= state.heartbeat:
-                self._desk.send(state, [signal(FrameType.PING)], now)
-        for state in list(self._registry.known.values()):
-            if state.phase is Phase.AWAY and now - state.opened > settings.grace:
-                self._close_all(state, counted=True)
+        self._sweep.begin(now)
         for transport, (_, since) in list(self._desk.leaving.items()):
-            if now - since > settings.grace:
+            if now - since > self._settings.grace:
                 del self._desk.leaving[transport]
                 self._desk.closing.append(transport)
+
+    def _look(self, state: ConnectionState, now: float) -> bool:
+        """What time has brought a connection; says whether it was its end."""
+        settings = self._settings
+        if state.is_away:
+            if now - state.opened > settings.grace and self._registry.known.get(state.identity) is state:
+                self._close_all(state, counted=True)
+                return True
+        elif self._registry.connections.get(state.number) is not state:
+            return False
+        elif state.phase is Phase.CLAIMING:
+            if now - state.opened > settings.login:
+                # The group that has the client id is silent; another server may hear it.
+                self._hang_up(state, now)
+                return True
+        elif state.phase is not Phase.OPEN:
+            if now - state.opened > settings.login:
+                self._end(state, 0, AuthenticationFailed(f"The login took longer than {settings.login:g} s."))
+                return True
+        elif state.is_silent(now):
+            self._hang_up(state, now)
+            return True
+        elif now - state.spoke >= state.heartbeat:
+            self._desk.send(state, [signal(FrameType.PING)], now)
+        return False
+
+    def _hang_up(self, state: ConnectionState, now: float) -> None:
+        self._desk.closing.append(state.number)
+        self.disconnected(state.number, now)
 
     def drain(self) -> None:
         """The server is about to stop: tell the clients, so that they go elsewhere or come back later."""
@@ -198,12 +212,15 @@ class ClientManager:
             self._desk.out.append((state.number, [control(FrameType.GOODBYE, 0, farewell)]))
 
     def take_commands(self) -> list[Command]:
+        """What this turn asks of message managers."""
+        if self._sweep:
+            self._sweep.go_on()
         commands, self._desk.commands = self._desk.commands, []
         return commands
 
     @property
     def has_commands(self) -> bool:
-        return bool(self._desk.commands)
+        return bool(self._desk.commands or self._sweep)
 
     def take_out(self) -> list[tuple[int, list[Bytes]]]:
         out, self._desk.out = self._desk.out, []
@@ -213,6 +230,10 @@ class ClientManager:
         closing, self._desk.closing = self._desk.closing, []
         return closing
 
+    def take_pauses(self) -> dict[int, bool]:
+        """Connections that are not to be read for a while (True), or again."""
+        return self._registry.accounts.take_pauses()
+
     def next_request(self) -> int:
         """A number for a request of somebody else's, that none of ours has."""
         return self._desk.next_request()
@@ -220,21 +241,6 @@ class ClientManager:
     def connections(self) -> list[bytes]:
         """Identities of all connections, those whose client is away included."""
         return list(self._registry.known)
-
-    def gone(self, key: ConsumerKey, ranges: list[Range], finished: list[Range], now: float) -> None:
-        """Messages that a consumer has been sent are not its own any more: acknowledged, or others get them."""
-        session = self._registry.sessions.get(key[0])
-        if session is not None:
-            fields: dict[str, Any] = {"consumer": key[1], "gone": [offset for each in ranges for offset in each]}
-            if finished:
-                fields["finished"] = pack_ranges(finished)
-            self._desk.send_session(session, control(FrameType.NOTICE, session.number, fields), now)
-
-    def moved(self, session_id: bytes, number_: int, destination: DestinationId) -> None:
-        """The destination of a producer has this id now."""
-        session = self._registry.sessions.get(session_id)
-        if session is not None and number_ in session.producers:
-            session.producers[number_].destination_id = destination
 
     # ---- frames of a client
 
@@ -250,12 +256,11 @@ class ClientManager:
             else:
                 self._desk.commands.append(result)
         elif kind is FrameType.SETTLE:
-            settle = read_settle(frame.payload)
-            self._desk.commands.append(SettleMessages((self._session(state, frame).id, settle.consumer), settle))
+            settle, session = read_settle(frame.payload), self._session(state, frame)
+            session.settling(settle)
+            self._desk.commands.append(SettleMessages((session.id, settle.consumer), settle))
         elif kind is FrameType.CREDIT:
-            credit = read_credit(frame.payload)
-            key = (self._session(state, frame).id, credit.consumer)
-            self._desk.commands.append(GrantCredit(key, credit.messages, credit.bytes))
+            self._desk.allow(self._session(state, frame), read_credit(frame.payload))
         elif kind is FrameType.REQUEST:
             self._request(state, frame, now)
         elif kind is FrameType.PING:
@@ -280,14 +285,21 @@ class ClientManager:
             if handler is not None:
                 handler(state, frame, fields)
             elif operation in ADMINISTRATION:
-                own = self._desk.expect(Awaited(state.identity, request, frame.session, operation=operation))
-                self._desk.commands.append(administer(own, state, operation, fields))
+                command = administer(0, state, operation, fields)
+                awaited = Awaited(state.identity, request, frame.session, operation=operation)
+                command.request = self._desk.expect(awaited, state.account, len(frame.payload))
+                self._desk.commands.append(command)
             else:
                 raise ProtocolError(f"The operation {operation!r} is unknown to this server.")
         except TocsinError as error:
             self._desk.fail(state, frame.session, request, error, now)
+        except Exception as error:
+            contained = self._settings.faults.note("taking a request", error)
+            self._desk.fail(state, frame.session, request, contained, now)
 
     def _greeted(self, state: ConnectionState, greeted: Greeted, now: float) -> None:
+        if state.phase is Phase.OPEN:
+            self._entrance.leave(state.number)
         former = greeted.half_open
         if former is not None:
             self._desk.closing.append(former.number)
@@ -296,16 +308,15 @@ class ClientManager:
                 self._desk.commands.append(PauseSession(session.id, session.epoch))
         if greeted.gone is not None:
             self._close_all(greeted.gone, counted=True)
-        if self._settings.clustered:
-            if state.proved and not greeted.known:
-                state.temporaries = True
-                # It comes from another client manager: its temporary destinations live on with it.
-                here = {"connections": [state.identity], "arrived": True}
-                self._desk.commands.append(Administer(self._desk.next_request(), "connection.keep", here))
-            if greeted.claims:
-                state.phase = Phase.CLAIMING
-                self._claiming.claim(state, Awaited(state.identity, 0, 0, frame=greeted.frame))
-                return
+        if self._settings.clustered and state.proved and not greeted.known:
+            state.temporaries = True
+            # It comes from another client manager: its temporary destinations live on with it.
+            here = {"connections": [state.identity], "arrived": True}
+            self._desk.commands.append(Administer(self._desk.next_request(), "connection.keep", here))
+        if greeted.claims:
+            state.phase = Phase.CLAIMING
+            self._claiming.claim(state, Awaited(state.identity, 0, 0, frame=greeted.frame))
+            return
         self._desk.send(state, [greeted.frame], now)
 
     def evict(self, identity: bytes, error: TocsinError) -> None:
@@ -314,13 +325,27 @@ class ClientManager:
         if state is None:
             return
         self._registry.disclaim(state)
+        self._expel(state, error)
+
+    def _expel(self, state: ConnectionState, error: TocsinError) -> None:
         present = state.number in self._registry.connections
         self._close_all(state, counted=True)
         if present:
             self._end(state, 0, error)
 
+    def review(self) -> int:
+        """The users may be others than before: ends the connections of those who were removed, or have other keys, with
+        all they had; returns how many.
+        """
+        known = list(self._registry.known.values())
+        standings = {user: self._greeter.login.standing_of(user) for user in {each.principal for each in known}}
+        lost = [each for each in known if each.standing != standings[each.principal]]
+        for state in lost:
+            self._expel(state, AuthenticationFailed(f"The user {state.principal!r} was removed, or has other keys."))
+        return len(lost)
+
     def _forget(self, state: ConnectionState, leaving: int = 0) -> None:
-        if self._settings.clustered and state.client_id is not None:
+        if state.client_id is not None:
             self._claiming.release(state, leaving)
         self._registry.forget(state)
 
@@ -331,19 +356,18 @@ class ClientManager:
         if gone is not None:
             self._close_all(gone, counted=True)
         reply = control(FrameType.REPLY, frame.session, {"id": fields["id"]})
-        if self._settings.clustered:
-            self._claiming.claim(state, Awaited(state.identity, fields["id"], frame.session, frame=reply))
-        else:
-            self._desk.out.append((state.number, [reply]))
+        self._claiming.claim(state, Awaited(state.identity, fields["id"], frame.session, frame=reply))
 
     def _cluster_status(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
-        authorize(state.principal, Action.ADMINISTER, "cluster")
+        authorize(state, Action.ADMINISTER, "cluster")
         reply = {"id": fields["id"], **self.status()}
         self._desk.out.append((state.number, [control(FrameType.REPLY, frame.session, reply)]))
 
     # ---- sessions, producers, consumers
 
     def _open_session(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
+        if state.claiming:
+            raise IllegalState("The request for a client id is not answered yet; open sessions when it is.")
         number_ = number(fields, "session")
         session = state.sessions.get(number_)
         resumed = session is not None
@@ -354,7 +378,7 @@ class ClientManager:
             identity = session_id(state.identity, number_)
             # An id that is not this connection's was given by another server: here the session begins anew.
             epoch = (amount(fields, "epoch", SESSION_EPOCH_MAX) + 1) if former == identity else 0
-            session = SessionState(number_, identity, epoch, state.number)
+            session = SessionState(number_, identity, epoch, state.number, state.account)
             self._registry.add_session(state, session)
         elif session.connection == state.number:
             raise ProtocolError(f"Session {number_} is open already.")
@@ -367,7 +391,8 @@ class ClientManager:
 
     def _close_session(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
-        own = self._desk.expect(Awaited(state.identity, fields["id"], frame.session, operation="session.close"))
+        awaited = Awaited(state.identity, fields["id"], frame.session, operation="session.close")
+        own = self._desk.expect(awaited, state.account, len(frame.payload))
         self._registry.remove_session(state, session)
         self._desk.commands.append(CloseSession(own, session.id, False, session.epoch))
 
@@ -376,13 +401,14 @@ class ClientManager:
         destination = address(fields)
         # Only stages have such names; blocks without one are refused when they come.
         action = Action.STAGE if destination.name.startswith(DEAD_OF) else Action.PUBLISH
-        authorize(state.principal, action, destination.name)
-        if len(session.producers) >= PRODUCERS_PER_SESSION_MAX:
-            raise ResourceExhausted(f"A session has at most {PRODUCERS_PER_SESSION_MAX} producers.")
+        authorize(state, action, destination.name)
         number_, since = number(fields, "producer"), whole(fields, "since", 0)
+        session.count_producer(number_)
         awaited = Awaited(state.identity, fields["id"], frame.session, number_, destination, "producer.open")
-        own = self._desk.expect(awaited)
-        command = OpenProducer(own, session.id, number_, destination, state.identity, session.epoch)
+        own = self._desk.expect(awaited, state.account, len(frame.payload))
+        command = OpenProducer(
+            own, session.id, number_, destination, state.identity, session.epoch, user=state.principal
+        )
         command.since = since
         self._desk.commands.append(command)
 
@@ -390,7 +416,9 @@ class ClientManager:
         session = self._session(state, frame)
         producer = session.producers.pop(number(fields, "producer"), None)
         if producer is not None:
+            session.drop_producer(fields["producer"])
             self._registry.producers -= 1
+            producer.close()
             last = producer.destination not in [each.destination for each in session.producers.values()]
             if last or self._settings.clustered:
                 command = CloseProducer(session.id, producer.destination_id, fields["producer"], last)
@@ -400,30 +428,31 @@ class ClientManager:
     def _open_consumer(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
         number_ = number(fields, "consumer")
-        if len(session.consumers) >= CONSUMERS_PER_SESSION_MAX and number_ not in session.consumers:
-            raise ResourceExhausted(f"A session has at most {CONSUMERS_PER_SESSION_MAX} consumers.")
         command = open_consumer(0, session.id, state, fields)
         if command.held is not None and not state.proved:
             # Held from another server, where the same offsets are other messages.
             command.held = []
+        command.bytes = self._registry.add_consumer(session, number_, command.messages, command.bytes).given
         awaited = Awaited(state.identity, fields["id"], frame.session, number_, operation="consumer.open")
-        command.request = self._desk.expect(awaited)
+        command.request = self._desk.expect(awaited, state.account, len(frame.payload))
         command.epoch = session.epoch
-        session.consumers.add(number_)
         self._desk.commands.append(command)
 
     def _close_consumer(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
         number_ = number(fields, "consumer")
-        session.consumers.discard(number_)
+        self._registry.drop_consumer(session, number_)
         awaited = Awaited(state.identity, fields["id"], frame.session, number_, operation="consumer.close")
-        self._desk.commands.append(CloseConsumer(self._desk.expect(awaited), (session.id, number_)))
+        own = self._desk.expect(awaited, state.account, len(frame.payload))
+        self._desk.commands.append(CloseConsumer(own, (session.id, number_)))
 
     def _create_temporary(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         self._temporaries += 1
         state.temporaries = True
-        own = self._desk.expect(Awaited(state.identity, fields["id"], frame.session, operation="temporary.create"))
-        self._desk.commands.append(create_temporary(own, state, fields, f"{self._origin}.{self._temporaries}"))
+        command = create_temporary(0, state, fields, f"{self._origin}.{self._temporaries}")
+        awaited = Awaited(state.identity, fields["id"], frame.session, operation="temporary.create")
+        command.request = self._desk.expect(awaited, state.account, len(frame.payload))
+        self._desk.commands.append(command)
 
     # ---- the end of a connection
 
@@ -433,6 +462,7 @@ class ClientManager:
         The client is hung up on when nobody, at no client manager, can meet what it had.
         """
         self._registry.connections.pop(state.number, None)
+        state.account.moved(0)
         if self._settings.clustered:
             # One for this turn, so that no answer is the last before all questions are asked.
             self._desk.leaving[state.number] = (1, now)
@@ -458,7 +488,7 @@ class ClientManager:
         """The peer broke the rules, or may not enter: say why, then close. What it had is held for the grace time."""
         if isinstance(error, MessageFormatError):
             error = ProtocolError(f"A frame of this client is malformed: {error}")
-        fields = {"id": request, "code": error.code, "text": str(error)}
+        fields = {"id": request, "code": error.code, "text": text_of(error)}
         self._desk.out.append((state.number, [control(FrameType.FAILURE, 0, fields)]))
         self._desk.closing.append(state.number)
         self.disconnected(state.number, state.heard)

@@ -10,7 +10,7 @@ from tocsin.cluster.commands import NotStored, Publish, Stored
 from tocsin.model.batch import Block, Column, check_block
 from tocsin.model.dead_notes import lack_of_notes
 from tocsin.model.destination import DEAD_OF
-from tocsin.model.errors import MessageTooLarge, ProtocolError, TocsinError
+from tocsin.model.errors import AccessDenied, MessageTooLarge, ProtocolError, TocsinError, text_of
 from tocsin.model.values import Bytes
 from tocsin.wire.frames import Confirm, FrameType, control, read_publish
 from tocsin.wire.reader import FrameReader
@@ -27,10 +27,10 @@ def take_block(
     block = check_block(publish.block)
     if (block.producer_id, block.connection_id) != (session.id, connection.identity):
         raise ProtocolError("A batch names another producer or connection than the one that sent it.")
-    error: TocsinError | None = None
+    error: TocsinError | None = _forgery(block)
     destination = producer.destination
     if destination.name.startswith(DEAD_OF):
-        error = lack_of_notes(block, destination)
+        error = error or lack_of_notes(block, destination)
     elif (block.destination, block.destination_kind) != (destination.name, destination.kind):
         raise ProtocolError("A batch names another destination than its producer.")
     last = block.first_sequence + block.count - 1
@@ -43,6 +43,18 @@ def take_block(
         producer.settle(last, 0)
         return refused(session.number, NotStored(session.id, publish.producer, block.first_sequence, last, error))
     return Publish(session.id, publish.producer, producer.destination_id, block, connection.client_id)
+
+
+def _forgery(block: Block) -> TocsinError | None:
+    """Why a batch is refused that has properties only servers may set, by the names of its columns."""
+    for entry in block.directory():
+        name = entry[2]
+        if name.startswith("JMS") and not name.startswith("JMS_"):
+            return AccessDenied(
+                f"No client can set a property called {name[:80]!r}: of the names that begin with JMS only those that "
+                "begin with JMS_ are free. Message groups have columns of their own."
+            )
+    return None
 
 
 def rehearse(data: bytes) -> None:
@@ -78,4 +90,6 @@ def confirm(session: SessionState, stored: Stored, producers: int) -> None:
 
 def refused(session_number: int, answer: NotStored) -> bytes:
     places = {"producer": answer.producer, "first": answer.first, "last": answer.last}
-    return control(FrameType.REFUSED, session_number, {**places, "code": answer.error.code, "text": str(answer.error)})
+    return control(
+        FrameType.REFUSED, session_number, {**places, "code": answer.error.code, "text": text_of(answer.error)}
+    )

@@ -5,21 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin.client_manager.access import Action, authorize
+from tocsin.client_manager.access import Action, authorize, temporary_name
+from tocsin.client_manager.accounts import Account
 from tocsin.client_manager.connection import ConnectionState
 from tocsin.client_manager.stage_requests import STAGE_REQUESTS, destinations_of
 from tocsin.cluster.commands import Administer, OpenConsumer
-from tocsin.model.destination import TEMPORARY_PREFIX, Destination, kind_of, parse_destination
+from tocsin.model.destination import Destination, kind_of, parse_destination
 from tocsin.model.errors import InvalidDestination, ProtocolError
-from tocsin.model.identity import show_id
 from tocsin.model.limits import (
+    HELD_RANGES_MAX,
     OFFSET_MAX,
     PREFETCH_MAX,
     RANGE_MESSAGES,
-    SELECTOR_CHARACTERS_MAX,
+    RANGES_PER_FRAME_MAX,
     SUBSCRIPTION_NAME_BYTES_MAX,
 )
-from tocsin.model.ranges import Range
+from tocsin.model.ranges import Range, unpack_ranges
+from tocsin.model.selector_limits import SELECTOR_CHARACTERS_MAX
 
 MODES = frozenset({"consume", "browse", "replay"})
 _MESSAGES_MAX = {"replay": RANGE_MESSAGES}
@@ -64,6 +66,9 @@ class Awaited:
     """What the client gets when a claim of its client id was granted."""
     leaving: int = 0
     """The number of a transport that is hung up on once all such answers have come; 0: of none."""
+    account: Account | None = None
+    """Whom the request is charged to until it is answered, and how much; None: it is none of a client's."""
+    cost: int = 0
 
 
 def field(fields: dict[str, Any], name: str, kind: type, default: Any = None) -> Any:
@@ -98,7 +103,7 @@ def open_consumer(request: int, session: bytes, connection: ConnectionState, fie
     mode = field(fields, "mode", str, "consume")
     if mode not in MODES:
         raise ProtocolError(f"A consumer's mode {mode!r} is unknown.")
-    authorize(connection.principal, Action.BROWSE if mode == "browse" else Action.CONSUME, destination.name)
+    authorize(connection, Action.BROWSE if mode == "browse" else Action.CONSUME, destination.name)
     selector = field(fields, "selector", str)
     if selector is not None and len(selector) > SELECTOR_CHARACTERS_MAX:
         selector = selector[: SELECTOR_CHARACTERS_MAX + 1]
@@ -110,7 +115,7 @@ def open_consumer(request: int, session: bytes, connection: ConnectionState, fie
         selector, bool(field(fields, "no_local", bool, False)), subscription,
         bool(field(fields, "durable", bool, False)), bool(field(fields, "shared", bool, False)),
         field(fields, "start", dict), min(amount(fields, "messages"), _MESSAGES_MAX.get(mode, PREFETCH_MAX)),
-        amount(fields, "bytes"), ranges(fields, "held"),
+        amount(fields, "bytes"), held_ranges(fields), user=connection.principal,
     )  # fmt: skip
 
 
@@ -122,6 +127,17 @@ def ranges(fields: dict[str, Any], name: str) -> list[Range] | None:
     if len(flat) % 2 or not all(type(each) is int and each >= 0 for each in flat):
         raise ProtocolError(f"The field {name!r} of a request must be a list of offsets: first, end, first, end.")
     return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def held_ranges(fields: dict[str, Any]) -> list[Range] | None:
+    """What a consumer that resumes says to hold; None of a new one."""
+    packed = field(fields, "held", bytes)
+    if packed is None:
+        return None
+    found = unpack_ranges(packed)
+    if len(found) > HELD_RANGES_MAX:
+        raise ProtocolError(f"A consumer resumes with {len(found)} ranges; {HELD_RANGES_MAX} is the most.")
+    return found
 
 
 FIELDS: dict[str, type] = {
@@ -165,7 +181,12 @@ def administration_fields(operation: str, fields: dict[str, Any]) -> dict[str, A
     kinds = FIELDS | OWN_FIELDS.get(operation, {})
     known = {name: field(fields, name, kind) for name, kind in kinds.items() if fields.get(name) is not None}
     if fields.get("offsets") is not None:
-        known["offsets"] = [list(pair) for pair in ranges(fields, "offsets") or ()]
+        offsets = ranges(fields, "offsets") or []
+        if len(offsets) > RANGES_PER_FRAME_MAX:
+            raise ProtocolError(
+                f"One request names {len(offsets)} ranges of offsets; {RANGES_PER_FRAME_MAX} is the most."
+            )
+        known["offsets"] = [list(pair) for pair in offsets]
     missing = [name for name in NEEDED.get(operation, ()) if name not in known]
     if missing:
         raise ProtocolError(f"The request {operation!r} lacks the field {missing[0]!r}.")
@@ -178,25 +199,24 @@ def administer(request: int, connection: ConnectionState, operation: str, fields
         return _administer_stages(request, connection, operation, fields)
     known = administration_fields(operation, fields)
     if "destination" in known:
-        name = address(known).name
-        if not (operation == "destination.delete" and name.startswith(TEMPORARY_PREFIX)):
-            authorize(connection.principal, action, name)
+        authorize(connection, action, address(known).name)
     if operation == "offset.files":
         # What the client says of itself does not count: paths are told to its end of the connection.
         known["host"] = connection.host
     known["client_id"] = connection.client_id
-    known["connection"] = connection.identity
+    known["connection"], known["user"] = connection.identity, connection.principal
     return Administer(request, operation, known)
 
 
 def _administer_stages(request: int, connection: ConnectionState, operation: str, fields: dict[str, Any]) -> Administer:
     known = STAGE_REQUESTS[operation](fields)
     for name in destinations_of(known):
-        authorize(connection.principal, ADMINISTRATION[operation], name)
+        authorize(connection, ADMINISTRATION[operation], name)
     return Administer(request, operation, known)
 
 
 def create_temporary(request: int, connection: ConnectionState, fields: dict[str, Any], serial: str) -> Administer:
     kind = kind_of(str(field(fields, "kind", str, "queue")))
-    name = f"{TEMPORARY_PREFIX}{show_id(connection.identity)}.{serial}"
-    return Administer(request, "temporary.create", {"kind": int(kind), "name": name, "connection": connection.identity})
+    name = temporary_name(connection.identity, serial)
+    fields = {"kind": int(kind), "name": name, "connection": connection.identity, "user": connection.principal}
+    return Administer(request, "temporary.create", fields)

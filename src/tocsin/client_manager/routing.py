@@ -9,7 +9,7 @@ from typing import Any
 
 from tocsin.client_manager.dead_letters import group_of_part
 from tocsin.client_manager.destination_requests import DestinationRequests
-from tocsin.client_manager.group_link import GroupLink
+from tocsin.client_manager.group_link import GroupLink, LinkPhase
 from tocsin.client_manager.merging import MERGES, merge_ended
 from tocsin.client_manager.pending import Done, Gathering, Pending, numbered
 from tocsin.client_manager.placement import Places
@@ -42,7 +42,7 @@ from tocsin.cluster.commands import (
 )  # fmt: skip
 from tocsin.cluster.slots import SlotTable
 from tocsin.model.destination import DEAD_MESSAGES
-from tocsin.model.errors import IllegalState, InvalidDestination, StaleName, TocsinError
+from tocsin.model.errors import IllegalState, InvalidClientId, InvalidDestination, StaleName, TocsinError
 from tocsin.model.identity import DestinationId
 from tocsin.model.ranges import Range, unpack_ranges
 
@@ -276,7 +276,31 @@ class Router:
         # Who went before the answer came has released it behind the claim, and must not get it again with a new link.
         if isinstance(reply, Answer) and _claim_of(claim) not in self._releasing:
             self._book.claims[claim["client_id"]] = claim["connection"]
-        self._answer(reply)
+            self._check_elsewhere(claim, reply)
+        else:
+            self._answer(reply)
+
+    def _check_elsewhere(self, claim: dict[str, Any], granted: Answer) -> None:
+        """Durable subscriptions with the client id may lie in any group; nobody waits for one that is away."""
+        home = self.places.slot_group(claim["client_id"])
+        others = [group for group in self._groups if group != home and self._links[group].phase is LinkPhase.UP]
+        if claim["user"] is None or not others:
+            self._answer(granted)
+            return
+        gathering = Gathering(others, partial(self._checked, home, claim, granted))
+        for group in others:
+            self.ask(group, "client_id.check", claim, gathering.take)
+
+    def _checked(self, home: int, claim: dict[str, Any], granted: Answer, replies: list[Answer | Failed]) -> None:
+        failed = [each.error for each in replies if isinstance(each, Failed)]
+        refused = next((error for error in failed if isinstance(error, InvalidClientId)), None)
+        if refused is None:
+            self._answer(granted)
+            return
+        if self._book.claims.get(claim["client_id"]) == claim["connection"]:
+            del self._book.claims[claim["client_id"]]
+        self.ask(home, "client_id.release", claim, lambda _: None)
+        self._answer(Failed(granted.request, refused))
 
     # ---- answers of a group
 
@@ -359,7 +383,7 @@ class Router:
                 error = InvalidDestination(f"{consumer.opened.destination} has been deleted.")
             self._told(ConsumerEnded(key, error))
             return
-        gone = consumer.reopened([(first, end) for first, end in reply.fields.get("kept", ())])
+        gone = consumer.reopened(unpack_ranges(reply.fields.get("kept", b"")))
         if gone:
             self._gone(key, gone, unpack_ranges(reply.fields.get("finished", b"")))
 

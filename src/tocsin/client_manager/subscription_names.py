@@ -3,7 +3,7 @@
 Before a named subscription is opened all groups are asked whether they know the name for another topic. One who uses
 it, or has it as another kind, refuses (J79, J80). An unused one is dropped, but only when the new one is open:
 
-    subscription.check    {topic, client_id, subscription, durable, shared} -> {found}, or refused
+    subscription.check    {topic, client_id, subscription, durable, shared, user} -> {found}, or refused
     subscription.replace  the same -> {}
 
 All consumers of a client id sit at one client manager, so for them nothing can come in between. Two client managers
@@ -39,7 +39,7 @@ class SubscriptionNames:
     def open(self, command: OpenConsumer, start: Start, done: Done) -> None:
         fields = {
             "topic": command.destination.name, "client_id": command.client_id, "subscription": command.subscription,
-            "durable": command.durable, "shared": command.shared,
+            "durable": command.durable, "shared": command.shared, "user": command.user,
         }  # fmt: skip
 
         def checked(replies: _Replies) -> None:

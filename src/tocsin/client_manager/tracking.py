@@ -22,6 +22,7 @@ from tocsin.cluster.commands import (
     Publish,
     SettleMessages,
 )
+from tocsin.model.limits import HELD_RANGES_MAX
 from tocsin.model.ranges import Range, RangeSet
 from tocsin.model.reading import go_on_at, of_destination
 from tocsin.wire.frames import Outcome, Settle
@@ -117,6 +118,8 @@ class TrackedConsumer:
 
     def settling(self, settle: Settle) -> None:
         if settle.outcome is Outcome.RENEW:
+            # Its ranges are of no use later, but its number is to be confirmed, too.
+            self._unconfirmed.append(replace(settle, ranges=[]))
             return
         for first, end in settle.ranges:
             self._outstanding.remove(first, end)
@@ -127,12 +130,17 @@ class TrackedConsumer:
             self._unconfirmed.popleft()
 
     def held(self) -> list[Range]:
-        """What the client has received and not settled durably."""
+        """What the client has received and not settled durably, as far as a group is told."""
+        # What is beyond is told as gone, and whoever gets it next settles it.
+        return list(self._all_held())[:HELD_RANGES_MAX]
+
+    def _all_held(self) -> RangeSet:
+        """All of that."""
         held = RangeSet(self._outstanding)
         for settle in self._unconfirmed:
             for first, end in settle.ranges:
                 held.add(first, end)
-        return list(held)
+        return held
 
     def again(self, epoch: int, next_request: NextRequest) -> list[Command]:
         """Opens it on a new link, with all it had."""
@@ -149,7 +157,8 @@ class TrackedConsumer:
         if not self.settles:
             opened.start = of_destination(opened.start, self.identity)
             return [opened]
-        opened.held = self.held()
+        # What is not named is not kept, and the client hears of it.
+        opened.held = self.held()[:HELD_RANGES_MAX]
         self._keep_last_words()
         return [opened, *(SettleMessages(key, settle) for settle in self._unconfirmed)]
 
@@ -177,7 +186,7 @@ class TrackedConsumer:
             return []
         ours = RangeSet(kept)
         before = list(self._outstanding)
-        gone = [part for first, end in self.held() for part in ours.missing(first, end)]
+        gone = [part for first, end in self._all_held() for part in ours.missing(first, end)]
         self._outstanding = RangeSet(part for first, end in before for part in ours.within(first, end))
         return gone if self.survives else []
 

@@ -1,6 +1,8 @@
 """What managers say to each other over the bus, and the register that names the primary of a group.
 
 commands           the commands of a client manager to a message manager group, and the answers
+waiting_grants     credit that waits in a queue, one for each consumer
+refusing           what a client is told when its command can't be done
 command_codec      the bytes of the commands
 reply_codec        the bytes of the answers
 envelope           everything that crosses the bus: groups' messages, commands, answers, status of members

@@ -4,13 +4,14 @@ Each command is u8 type and its body. `id` is 16 bytes, `text` u16 length and UT
 `map` u32 length and a map of tocsin.model.values, `destination` u8 kind, u8 flag (1: temporary) and text name:
 
     1   OpenProducer     u64 request, id session, u32 producer, id connection, u32 epoch, u64 incarnation,
-                         u64 since, u64 confirmed, destination
+                         u64 since, u64 confirmed, destination, text user
     2   Publish          id session, u32 producer, u64 destination, u32 block length, text client id, block
     3   CloseProducer    id session, u64 destination
     4   OpenConsumer     u64 request, id session, u32 consumer, id connection, u32 epoch, u64 incarnation,
                          i64 messages, i64 bytes, u8 flags (1 no-local, 2 durable, 4 shared,
                          8 start follows, 16 held follows), destination, text client id, text mode,
-                         text selector, text subscription, [map start], [u32 count, then as often: u64 first, u64 end]
+                         text selector, text subscription, text user, [map start],
+                         [u32 count, then as often: u64 first, u64 end]
     5   CloseConsumer    u64 request, id session, u32 consumer
     6   GrantCredit      id session, u32 consumer, u64 messages, u64 bytes
     7   SettleMessages   id session, u32 consumer, u32 length and the payload of a SETTLE frame (tocsin.wire.frames)
@@ -49,7 +50,7 @@ from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import MessageFormatError, NewerFormat, ProtocolError
 from tocsin.model.identity import DestinationId
 from tocsin.model.limits import BLOCK_BYTES_MAX, BUS_MESSAGE_BYTES_MAX, HELD_RANGES_MAX
-from tocsin.model.values import decode_map, encode_value
+from tocsin.model.values import decode_fields, encode_fields
 from tocsin.wire import frames
 
 _OPEN_PRODUCER = struct.Struct("<Q16sI16sIQQQ")
@@ -68,12 +69,12 @@ _KINDS: dict[int, Kind] = {int(kind): kind for kind in Kind}
 
 
 def pack_map(packer: Packer, fields: dict[str, Any]) -> None:
-    packer.sized((encode_value(fields),))
+    packer.sized((encode_fields(fields),))
 
 
 def unpack_map(unpacker: Unpacker) -> dict[str, Any]:
     try:
-        return decode_map(unpacker.view(unpacker.u32()))
+        return decode_fields(unpacker.view(unpacker.u32()))
     except MessageFormatError as error:
         raise ProtocolError(f"A map between managers is malformed: {error}") from error
 
@@ -97,11 +98,15 @@ def _pack_open_producer(packer: Packer, command: OpenProducer) -> None:
         command.incarnation, command.since, command.confirmed,
     )  # fmt: skip
     _pack_destination(packer, command.destination)
+    packer.text(command.user)
 
 
 def _unpack_open_producer(unpacker: Unpacker) -> OpenProducer:
-    request, session, producer, connection, *numbers = unpacker.record(_OPEN_PRODUCER)
-    return OpenProducer(request, session, producer, _unpack_destination(unpacker), connection, *numbers)
+    request, session, producer, connection, epoch, incarnation, since, confirmed = unpacker.record(_OPEN_PRODUCER)
+    destination, user = _unpack_destination(unpacker), unpacker.optional_text()
+    return OpenProducer(
+        request, session, producer, destination, connection, epoch, incarnation, since, confirmed, user
+    )  # fmt: skip
 
 
 def _pack_publish(packer: Packer, command: Publish) -> None:
@@ -141,7 +146,7 @@ def _pack_open_consumer(packer: Packer, command: OpenConsumer) -> None:
         command.incarnation, command.messages, command.bytes, flags,
     )  # fmt: skip
     _pack_destination(packer, command.destination)
-    for text in (command.client_id, command.mode, command.selector, command.subscription):
+    for text in (command.client_id, command.mode, command.selector, command.subscription, command.user):
         packer.text(text)
     if start is not None:
         pack_map(packer, start)
@@ -156,7 +161,7 @@ def _unpack_open_consumer(unpacker: Unpacker) -> OpenConsumer:
         raise ProtocolError(f"A command to open a consumer has the unknown flags {flags}.")
     destination = _unpack_destination(unpacker)
     client_id, mode = unpacker.optional_text(), unpacker.text()
-    selector, subscription = unpacker.optional_text(), unpacker.optional_text()
+    selector, subscription, user = unpacker.optional_text(), unpacker.optional_text(), unpacker.optional_text()
     start = unpack_map(unpacker) if flags & _START else None
     held = None
     if flags & _HELD:
@@ -167,7 +172,7 @@ def _unpack_open_consumer(unpacker: Unpacker) -> OpenConsumer:
     return OpenConsumer(
         request, session, consumer, destination, connection, client_id, mode, selector, bool(flags & _NO_LOCAL),
         subscription, bool(flags & _DURABLE), bool(flags & _SHARED), start, messages, size, held,
-        epoch, incarnation,
+        epoch, incarnation, user,
     )  # fmt: skip
 
 

@@ -39,6 +39,8 @@ class OpenProducer:
     """Where the group's log stood when the producer was opened first, as the answer said; 0: it opens now."""
     confirmed: int = 0
     """The client manager has confirmed everything up to this sequence to its client."""
+    user: str | None = None
+    """Who asks, and owns what is made with it; None where nobody has to log in."""
 
 
 @dataclass(slots=True)
@@ -82,6 +84,8 @@ class OpenConsumer:
     """On resume: what the client has received and not settled. None: a new consumer."""
     epoch: int = 0
     incarnation: int = 0
+    user: str | None = None
+    """Who asks, and owns what is made with it; None where nobody has to log in."""
 
     @property
     def key(self) -> ConsumerKey:

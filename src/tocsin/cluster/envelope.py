@@ -22,7 +22,7 @@ client manager holds for the group, and its messages are numbered from 0 without
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -132,6 +132,18 @@ def _pack_commands(packer: Packer, message: Commands) -> None:
     packer.record(_COMMANDS, message.epoch, message.link, message.number, _bounded(len(message.commands)))
     for command in message.commands:
         pack_command(packer, command)
+
+
+def encode_commands(message: Commands, packed: Iterable[Sequence[Buffer]]) -> list[Buffer]:
+    """The same as `encode`, of commands that are packed already."""
+    head = b"C" + _COMMANDS.pack(message.epoch, message.link, message.number, _bounded(len(message.commands)))
+    return [head, *(part for parts in packed for part in parts)]
+
+
+def encode_replies(epoch: int, link: int, committed: int, packed: Sequence[Sequence[Buffer]]) -> list[Buffer]:
+    """The same as `encode`, of answers that are packed already."""
+    head = b"R" + _REPLIES.pack(epoch, link, committed, _bounded(len(packed)))
+    return [head, *(part for parts in packed for part in parts)]
 
 
 def _unpack_commands(unpacker: Unpacker) -> Commands:

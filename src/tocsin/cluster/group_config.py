@@ -15,7 +15,7 @@ Packed, little-endian:
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -42,6 +42,8 @@ class Ballot(NamedTuple):
 
 NO_BALLOT = Ballot(0, 0, 0)
 _EPOCH_RANK_BITS = 6
+EPOCH_MAX = (1 << 32) - (1 << 16)
+"""Nothing of a later epoch is taken from others: what is left is for those who would come after the last one."""
 assert 1 << _EPOCH_RANK_BITS >= GROUP_MEMBERS_MAX, "the rank of a member is part of its epochs"
 
 
@@ -54,6 +56,12 @@ def next_epoch(highest: int, rank: int) -> int:
     journal record has for it: room for 67 million promotions.
     """
     return (highest >> _EPOCH_RANK_BITS) + 1 << _EPOCH_RANK_BITS | rank
+
+
+def owner_of(epoch: int, members: Sequence[int]) -> int | None:
+    """The only member that could choose this epoch; None when there is none of that rank."""
+    rank = epoch & (1 << _EPOCH_RANK_BITS) - 1
+    return members[rank] if rank < len(members) else None
 
 
 @dataclass(frozen=True, slots=True)

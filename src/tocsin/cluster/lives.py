@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from tocsin.cluster.group_config import GroupConfig, Replica
 from tocsin.cluster.packing import Packer, Unpacker
-from tocsin.model.limits import GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, STARTS_KEPT_MAX
+from tocsin.model.limits import GROUP_MEMBERS_MAX, GROUP_REPLICAS_KNOWN_MAX, GROUP_VOTERS_MAX, STARTS_KEPT_MAX
 
 
 class Life(NamedTuple):
@@ -96,6 +96,8 @@ class Lives:
         may be cut. Only of one that is no older copy. True when it has started anew since it was seen last.
         """
         seen = self._seen.get(replica)
+        if seen is None and len(self._seen) >= GROUP_REPLICAS_KNOWN_MAX:
+            return False
         if seen is None or start > seen.start:
             self._seen[replica] = Seen(replica, start, position if seen is None else max(position, seen.position))
         elif start == seen.start and position > seen.position:

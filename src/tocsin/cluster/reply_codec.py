@@ -33,8 +33,8 @@ from tocsin.cluster.commands import (
     Unreadable,
 )
 from tocsin.cluster.packing import Packer, Unpacker
-from tocsin.model.errors import ProtocolError, TocsinError, from_code
-from tocsin.model.limits import BLOCK_BYTES_MAX, ERROR_TEXT_BYTES_MAX, RANGES_PER_FRAME_MAX
+from tocsin.model.errors import ProtocolError, TocsinError, from_code, text_of
+from tocsin.model.limits import BLOCK_BYTES_MAX, RANGES_PER_FRAME_MAX
 
 _STORED = struct.Struct("<16sIQI")
 _NOT_STORED = struct.Struct("<16sIQQ")
@@ -46,10 +46,7 @@ _ENDED = struct.Struct("<16sI")
 
 def _pack_error(packer: Packer, error: TocsinError) -> None:
     packer.u16(error.code)
-    text = str(error)
-    if len(text) > ERROR_TEXT_BYTES_MAX // 4:
-        text = text.encode("utf-8", "replace")[:ERROR_TEXT_BYTES_MAX].decode("utf-8", "ignore")
-    packer.text(text)
+    packer.text(text_of(error))
 
 
 def _unpack_error(unpacker: Unpacker) -> TocsinError:

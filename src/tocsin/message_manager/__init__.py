@@ -1,6 +1,7 @@
 """Queues and topics: what a message manager stores and to whom it gives it.
 
 machine         commands in, replies and journal records out; the one name that other packages import
+settings        what it is told when it is made
 agenda          which destination has something to do, and when
 directory       which destinations exist
 names           the directory of names: which group has a destination
@@ -12,22 +13,27 @@ locks           messages in flight, as intervals
 sessions        who is there: sessions, connections, client ids; and who has gone without a word
 leaving         sessions that are paused, closed or have vanished
 attachments     all attached consumers, and what they ask for
+attachment_table  the same by key, session and destination
 attaching       consumers come, resume, and go
 subscribing     which view a consumer attaches to
+subscriptions   durable subscriptions, and whose they are
 storing         publishing, and everything else that puts a batch into a destination
+reserves        what may have been delivered, at a start and before a stop
 producers       deduplication by (producer, sequence)
 delay           batches that are not due yet
 stages          batches that nobody sees before their stage is committed
 staging         stages are opened, committed, dropped
 services        requests that are about no destination's own flow of control
 dispatch        which consumer with credit gets what
+budget          how much one step of a destination may do
+searching       a selector is asked about a row, in several turns when that is dear
 filtering       selectors, groups and expiry: the reasons to look inside a batch
 grouping        message groups: one consumer for each
 readers         browsing, replay and reading of ranges
 forfeits        what consumers held that vanished
 damage          messages whose block can't be read
 settlement      acknowledge, nack, release, renew
-refusing        what a client is told when its command can't be done
+containing      an error that nobody expected: what it ends
 removals        the way to the dead message queue, and back
 timers          leases, back-offs, expiry, retention
 drains          named, durable locks on messages of a queue
@@ -39,6 +45,7 @@ holds           what retention must not drop, because somebody still wants to re
 holding         holds are set, moved and released, and end by themselves
 offsets         which offsets a destination has, where a range of them may be cut, and in which files it is
 administration  create, delete, purge, list, show, offsets, holds
+answering       requests within a budget of items, so that long answers hold up nobody
 ledger          journal records, answers that wait for the disk, blocks
 cache           recently stored blocks; the others are read from the journal
 records         what is written to the journal, and its bytes

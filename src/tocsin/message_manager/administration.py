@@ -17,6 +17,7 @@ from tocsin.message_manager.request_fields import number as _number
 from tocsin.message_manager.request_fields import text as _text
 from tocsin.message_manager.storing import finish
 from tocsin.message_manager.subscribing import check_free, elsewhere, offset_at, unsubscribe
+from tocsin.message_manager.subscriptions import check_owner
 from tocsin.message_manager.view import QUEUE_VIEW, View
 from tocsin.model.destination import (
     DEAD_MESSAGES,
@@ -87,16 +88,18 @@ class Administration:
             found = elsewhere(self._directory, fields)
             return found[0] if found is not None else None
         if operation in _ABOUT_ONE:
-            return self._existing(operation, _address(fields), _number(fields, "incarnation", 0))
+            return self._existing(operation, _address(fields), _number(fields, "incarnation", 0), fields.get("user"))
         return None
 
-    def _existing(self, operation: str, address: Destination, incarnation: int) -> DestinationState | None:
+    def _existing(
+        self, operation: str, address: Destination, incarnation: int, user: str | None
+    ) -> DestinationState | None:
         if not incarnation or self._directory.has(address.name):
             return self._directory.find(address)
         if operation == "destination.delete":
             return None
         # The directory of names says that it exists, only nobody has used it yet.
-        return self._directory.find_or_create(address, self._ledger, incarnation)
+        return self._directory.find_or_create(address, self._ledger, incarnation, user=user)
 
     def run(self, operation: str, fields: Fields) -> Result:
         handler = self._operations.get(operation)
@@ -114,7 +117,8 @@ class Administration:
         check_creatable(address.name)
         options = _options(fields, self._directory.defaults, address, self._most_copies)
         if not self._directory.has(address.name):
-            self._directory.create(address, options, None, self._ledger, _number(fields, "incarnation", 0))
+            incarnation = _number(fields, "incarnation", 0)
+            self._directory.create(address, options, None, self._ledger, incarnation, fields.get("user"))
             return {"created": True}, self._ledger.last_lsn()
         known = self._directory.find(address)
         if known.options != options:
@@ -128,7 +132,8 @@ class Administration:
             if self._directory.find(address).connection != fields["connection"]:
                 raise InvalidDestination(f"{address} belongs to another connection.")
         else:
-            self._directory.create(address, self._directory.defaults, fields["connection"], self._ledger)
+            defaults, connection, user = self._directory.defaults, fields["connection"], fields.get("user")
+            self._directory.create(address, defaults, connection, self._ledger, user=user)
         return {"destination": str(address)}, self._ledger.last_lsn()
 
     def _delete(self, fields: Fields) -> Result:
@@ -195,6 +200,8 @@ class Administration:
         if found is None:
             raise InvalidDestination(f"There is no durable subscription {name!r} of this client.")
         state, view = found
+        assert view.subscription is not None
+        check_owner(view.subscription, fields.get("user"))
         if view.consumers or view.locks:
             raise IllegalState(
                 f"The subscription {name!r} is in use or has unacknowledged messages; close its consumers first."
@@ -211,6 +218,8 @@ class Administration:
         found = elsewhere(self._directory, fields)
         if found is None or found[1].consumers or found[1].locks:
             return {}, 0
+        assert found[1].subscription is not None
+        check_owner(found[1].subscription, fields.get("user"))
         return {}, unsubscribe(self._directory, *found, self._ledger)
 
     def _durable_of(self, fields: Fields) -> tuple[DestinationState, View] | None:

@@ -1,12 +1,16 @@
 """Which destination has something to do: now, at a time, when a record is durable, or when the journal has room.
 
-Destinations are known by their ids; one that was deleted meanwhile is passed over by whoever asks.
+Destinations are known by their ids; one that was deleted meanwhile is passed over by whoever asks. What is held is of
+the order of the destinations that there are: times that count no more are thrown out when they are the most of all.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
+
+_STALE_MIN = 64
+"""So many times that count no more are not worth a look at all of them."""
 
 
 class Agenda:
@@ -70,6 +74,19 @@ class Agenda:
         if known is None or time < known:
             self._times[destination] = time
             heapq.heappush(self._wakes, (time, destination))
+            if known is not None:
+                self._tidy()
+
+    def forget(self, destination: int) -> None:
+        """The destination is deleted: its time, which may be an hour away, does not wait for that."""
+        if self._times.pop(destination, None) is not None:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """One look at all times for at least as many that were added since the last: cheap, each."""
+        if len(self._wakes) > 2 * len(self._times) + _STALE_MIN:
+            self._wakes = [(time, destination) for destination, time in self._times.items()]
+            heapq.heapify(self._wakes)
 
     def has_time(self, destination: int) -> bool:
         return destination in self._times

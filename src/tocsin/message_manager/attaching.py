@@ -42,6 +42,8 @@ def attach(
         )
     check_identity(state, (opened.start or {}).get("identity"))
     selector = compile_selector(opened.selector)
+    if selector is not None:
+        selector.cost.check()
     consumer = Consumer(origin, opened, selector)
     if opened.mode == "browse":
         _start_browse(state, consumer)

@@ -15,30 +15,35 @@ from tocsin.cluster.commands import (
     SettledTo,
     SettleMessages,
 )
+from tocsin.cluster.waiting_grants import WaitingGrants
 from tocsin.message_manager.attaching import Attachment, attach, claim_held, detach, finished_of, resume
+from tocsin.message_manager.attachment_table import AttachmentTable
+from tocsin.message_manager.budget import Step
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.directory import Directory
-from tocsin.message_manager.dispatch import Step
 from tocsin.message_manager.forfeits import Forfeits
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.readers import serve_readers
 from tocsin.message_manager.sessions import is_of, same_manager
 from tocsin.message_manager.settlement import settle
-from tocsin.model.errors import IllegalState, TocsinError
+from tocsin.model.errors import IllegalState, ResourceExhausted, TocsinError
+from tocsin.model.limits import HELD_RANGES_MAX, SETTLED_RANGES_PER_LOOK
 from tocsin.model.ranges import Range, RangeSet, pack_ranges
 
 
 class Attachments:
-    __slots__ = ("_directory", "_forfeits", "_lease", "_ledger", "by_key", "opening")
+    __slots__ = ("_directory", "_forfeits", "_lease", "_ledger", "by_key", "grants", "opening")
 
     def __init__(self, directory: Directory, ledger: Ledger, lease: float) -> None:
         self._directory = directory
         self._ledger = ledger
         self._lease = lease
-        self.by_key: dict[ConsumerKey, Attachment] = {}
+        self.by_key = AttachmentTable()
         self._forfeits = Forfeits()
         # Consumers whose opening waits in an inbox: what comes behind it goes to the same place.
         self.opening: dict[ConsumerKey, DestinationState] = {}
+        # Credit that waits in an inbox, or before it.
+        self.grants = WaitingGrants()
 
     def place_of(self, key: ConsumerKey) -> DestinationState:
         attachment = self.by_key.get(key)
@@ -61,7 +66,7 @@ class Attachments:
             self._ledger.reply(origin, Answer(command.request, fields))
             return 0
         attachment = attach(self._directory, state, origin, command, self._ledger)
-        self.by_key[command.key] = attachment
+        self.by_key.add(command.key, attachment)
         self.opening.pop(command.key, None)
         fields = _whose(state, command)
         if command.held is not None:
@@ -83,8 +88,32 @@ class Attachments:
         # The answer covers all settlements before it too, so it waits for them.
         consumer.settled_lsn = max(consumer.settled_lsn, lsn)
         self._ledger.reply(origin, SettledTo(command.key, command.settle.number), consumer.settled_lsn)
+        consumer.settled_ranges += len(command.settle.ranges)
+        if consumer.settled_ranges >= SETTLED_RANGES_PER_LOOK:
+            consumer.settled_ranges = 0
+            held = RangeSet((lock.start, lock.end) for lock in attachment.view.locks.of(command.key))
+            if len(held) > HELD_RANGES_MAX:
+                self._end_scattered(attachment, origin, command.key)
+
+    def _end_scattered(self, attachment: Attachment, origin: str, key: ConsumerKey) -> None:
+        """Its settlements have left so many gaps that what it holds could not be named when it comes back."""
+        self.by_key.remove(key)
+        detach(self._directory, attachment, True, self._ledger)
+        error = ResourceExhausted(
+            f"The consumer holds messages in more than {HELD_RANGES_MAX} separate ranges, so it is closed and others"
+            " get them. Settle messages in the order of their delivery, or hold fewer at a time."
+        )
+        self._ledger.reply(origin, ConsumerEnded(key, error), self._ledger.last_lsn())
+
+    def refused(self, command: object) -> None:
+        """A command is not carried out."""
+        if isinstance(command, OpenConsumer):
+            self.opening.pop(command.key, None)
+        elif isinstance(command, GrantCredit):
+            self.grants.taken(command)
 
     def grant(self, origin: str, command: GrantCredit) -> None:
+        self.grants.taken(command)
         attachment = self.by_key.get(command.key)
         if attachment is None or not _listens(attachment, origin):
             return
@@ -97,15 +126,15 @@ class Attachments:
     def close(self, origin: str, command: CloseConsumer) -> None:
         attachment = self.by_key.get(command.key)
         if attachment is not None and _listens(attachment, origin):
-            del self.by_key[command.key]
+            self.by_key.remove(command.key)
             detach(self._directory, attachment, False, self._ledger)
         self._ledger.reply(origin, Answer(command.request, {}), self._ledger.last_lsn())
 
     # ---- what happens to them
 
     def pause(self, session: bytes, state: DestinationState) -> None:
-        for key, attachment in self.by_key.items():
-            if key[0] == session and attachment.state is state:
+        for _, attachment in self.by_key.of_session(session):
+            if attachment.state is state:
                 attachment.consumer.paused = True
 
     def pause_all_of(self, prefix: str) -> list[tuple[ConsumerKey, str]]:
@@ -120,20 +149,16 @@ class Attachments:
     def places_of(self, session: bytes, origin: str) -> list[DestinationState]:
         """Where the session has consumers of this origin."""
         found = {
-            each.state.id: each.state
-            for key, each in self.by_key.items()
-            if key[0] == session and each.consumer.origin == origin
+            each.state.id: each.state for _, each in self.by_key.of_session(session) if each.consumer.origin == origin
         }
         return list(found.values())
 
     def leave(self, session: bytes, state: DestinationState, counted: bool, origin: str | None) -> None:
         """A session's consumers go from a destination; with an origin, only those that still have it."""
-        for key in [
-            key
-            for key, each in self.by_key.items()
-            if key[0] == session and each.state is state and origin in (None, each.consumer.origin)
-        ]:
-            attachment = self.by_key.pop(key)
+        for key, attachment in self.by_key.of_session(session):
+            if attachment.state is not state or origin not in (None, attachment.consumer.origin):
+                continue
+            self.by_key.remove(key)
             if counted and attachment.view is not None:
                 locks = attachment.view.locks
                 self._forfeits.note(key, ((lock.start, lock.end) for lock in locks if lock.owner == key))
@@ -141,10 +166,9 @@ class Attachments:
 
     def end_all(self, state: DestinationState, error: TocsinError) -> None:
         """The destination is gone: its consumers are told."""
-        for key, attachment in list(self.by_key.items()):
-            if attachment.state is state:
-                del self.by_key[key]
-                self._ledger.reply(attachment.consumer.origin, ConsumerEnded(key, error))
+        for key, attachment in self.by_key.of_state(state):
+            self.by_key.remove(key)
+            self._ledger.reply(attachment.consumer.origin, ConsumerEnded(key, error))
 
     def serve_readers(self, state: DestinationState) -> bool:
         """Readers have a budget of their own: a busy queue does not hold its browsers up."""
@@ -153,14 +177,14 @@ class Attachments:
         left = {reader.key for reader in state.readers}
         for key in before:
             if key not in left:
-                self.by_key.pop(key, None)
+                self.by_key.remove(key)
         return more
 
 
 def _held_fields(
     attachment: Attachment, opened: OpenConsumer, kept: list[Range], forfeited: list[Range]
 ) -> dict[str, object]:
-    fields: dict[str, object] = {"kept": [list(each) for each in kept]}
+    fields: dict[str, object] = {"kept": pack_ranges(kept[:HELD_RANGES_MAX])}
     finished = finished_of(attachment, RangeSet(opened.held or ()), forfeited)
     if finished:
         fields["finished"] = pack_ranges(finished)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from tocsin.cluster.commands import ConsumerKey, OpenConsumer
-from tocsin.message_manager.filtering import matching
+from tocsin.message_manager.budget import Step
+from tocsin.message_manager.searching import Search
 from tocsin.message_manager.selector import Selector
 from tocsin.model.batch import Block
 from tocsin.model.ranges import Range, RangeSet, subtract
@@ -21,9 +22,10 @@ class Consumer:
     """Consumes from a view, or only reads the log when it has none (browse and replay)."""
 
     __slots__ = (
-        "_match", "asked", "browse_end", "bytes_allowed", "bytes_sent", "client_id", "connection", "cursors", "key",
+        "_search", "asked", "browse_end", "bytes_allowed", "bytes_sent", "client_id", "connection", "cursors", "key",
         "looked", "messages_allowed", "messages_sent", "mode", "opened_lsn", "origin", "paused", "pieces", "position",
         "range", "reserved", "reserved_messages", "selector", "settled_lsn",
+        "settled_ranges",
     )  # fmt: skip
 
     def __init__(self, origin: str, opened: OpenConsumer, selector: Selector | None) -> None:
@@ -37,8 +39,8 @@ class Consumer:
         self.cursors: list[int] | None = None
         # Returned messages before this key are not for this consumer.
         self.looked: ReadyKey = EVERYTHING
-        # The row that the selector was last asked about: its LSN, and the offsets that match.
-        self._match: tuple[int, RangeSet] = (-1, RangeSet())
+        # The row that the selector was last asked about.
+        self._search = Search(selector) if selector is not None else None
         # Offsets of message groups that belong to this consumer, found while another one looked.
         self.reserved: deque[Range] = deque()
         self.reserved_messages = 0
@@ -50,6 +52,8 @@ class Consumer:
         # Records that must be durable before anything is delivered, and before its settlements are confirmed.
         self.opened_lsn = 0
         self.settled_lsn = 0
+        # Ranges that it has settled since somebody looked how many it holds.
+        self.settled_ranges = 0
         # Browse and replay: the next offset to look at, and where browsing ends.
         self.position = 0
         self.browse_end = 0
@@ -70,13 +74,21 @@ class Consumer:
         self.messages_sent += messages
         self.bytes_sent += size
 
-    def matches(self, lsn: int, first: int, block: Block) -> RangeSet:
-        """The offsets of a row that the selector wants; asked often for one row, so the last answer is kept."""
-        assert self.selector is not None
-        if self._match[0] != lsn:
-            found = RangeSet((first + low, first + high) for low, high in matching(self.selector, block))
-            self._match = (lsn, found)
-        return self._match[1]
+    def matches(self, lsn: int, first: int, block: Block, step: Step) -> RangeSet:
+        """The offsets of a row that the selector wants; asked often for one row, so the last answer is kept. Raises
+        StillLooking.
+        """
+        assert self._search is not None
+        return self._search.look(lsn, first, block, step)
+
+    @property
+    def costly(self) -> list[int]:
+        """Those of the row that the selector was asked about last."""
+        return self._search.costly if self._search is not None else []
+
+    def take_costly(self) -> list[int]:
+        """Messages that the selector was not asked about because that costs too much; each is named once."""
+        return self._search.take_costly() if self._search is not None else []
 
     def reserve(self, offset: int) -> None:
         self.reserved_messages += 1

@@ -12,7 +12,7 @@ from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.view import Returned, View
 from tocsin.model.batch import Block
-from tocsin.model.errors import DataDamaged, JournalDamaged
+from tocsin.model.errors import DataDamaged, JournalDamaged, TocsinError
 from tocsin.model.ranges import Range
 from tocsin.model.stored_block import stored_block
 from tocsin.model.values import Bytes
@@ -46,7 +46,13 @@ def take_block(
             state.damaged[lsn] = str(payload)
         return
     if payload is not None:
-        ledger.keep(lsn, Block(stored_block(payload)))
+        try:
+            ledger.keep(lsn, Block(stored_block(payload)))
+        except TocsinError as error:
+            # Whole by its checksum, and no batch: reading it again would find the same.
+            if state is not None:
+                state.damaged[lsn] = str(error)
+            return
     if state is not None and lsn in state.damaged:
         _mended(state, lsn)
 

@@ -14,7 +14,7 @@ from typing import Any
 from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.delay import Delayed, DelayedBatch, due_ms
 from tocsin.message_manager.drains import Drain
-from tocsin.message_manager.filtering import matching
+from tocsin.message_manager.filtering import matching, steps_of
 from tocsin.message_manager.holds import Holds
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.log import UNFILTERED, VOLATILE, DestinationLog, row_flags
@@ -27,6 +27,7 @@ from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import ResourceExhausted
 from tocsin.model.limits import POSTPONED_MAX, REDELIVERY_LIMIT
 from tocsin.model.ranges import Range, subtract
+from tocsin.model.selector_limits import SELECTOR_STEPS_AT_STORE
 
 
 @dataclass(slots=True)
@@ -101,6 +102,7 @@ class DestinationState:
         "lsn",
         "next_view",
         "options",
+        "owner",
         "postponed",
         "producers",
         "readers",
@@ -133,6 +135,8 @@ class DestinationState:
         self.born = 0
         # Where it was created; empty: by a release that did not note it.
         self.cluster = ""
+        # The user who made it; None: nobody has to log in, or it is older than owners.
+        self.owner: str | None = None
         # The state describes all records of this destination up to this LSN.
         self.lsn = 0
         self.log = DestinationLog()
@@ -271,14 +275,25 @@ class DestinationState:
         return first
 
     def _filter_new_row(self, block: Block) -> None:
-        """What a subscription's selector does not want is never added to it (J44)."""
+        """What a subscription's selector does not want is never added to it (J44).
+
+        What is too dear to be asked now is asked on the way out, within budgets. Only durable views share a budget with
+        durable ones: all members must come to the same.
+        """
         end = self.log.next_offset
         first = end - block.count
+        left = {True: SELECTOR_STEPS_AT_STORE, False: SELECTOR_STEPS_AT_STORE}
         for view in self.views.values():
-            if view.selector is not None:
-                wanted = [(first + low, first + high) for low, high in matching(view.selector, block)]
-                for low, high in subtract([(first, end)], wanted):
-                    self.apply_finish(view, low, high, None)
+            if view.selector is None:
+                continue
+            steps = steps_of(view.selector, block)
+            if steps > left[view.durable]:
+                view.filtered_from = end
+                continue
+            left[view.durable] -= steps
+            wanted = [(first + low, first + high) for low, high in matching(view.selector, block)]
+            for low, high in subtract([(first, end)], wanted):
+                self.apply_finish(view, low, high, None)
 
     def apply_finish(self, view: View, start: int, end: int, ledger: Ledger | None) -> None:
         """Messages are finished in a view. With a ledger, rows that nobody needs any more are released."""

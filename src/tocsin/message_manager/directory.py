@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,19 +13,22 @@ from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.names import Names
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.stages import Epochs
-from tocsin.message_manager.view import View
+from tocsin.message_manager.subscriptions import Subscriptions
 from tocsin.model.destination import DEAD_MESSAGES, DEAD_OF, Destination, Kind, stored_name
 from tocsin.model.errors import InvalidDestination, ResourceExhausted, StaleName
-from tocsin.model.limits import DELETED_NAMES_MAX, DESTINATIONS_MAX
-
-SubscriptionKey = tuple[str | None, str]
-"""(client id, name) of a durable subscription: unique over all topics."""
+from tocsin.model.limits import (
+    DELETED_NAMES_MAX,
+    DESTINATIONS_MAX,
+    DESTINATIONS_PER_USER_MAX,
+    TEMPORARIES_PER_USER_MAX,
+)
+from tocsin.model.spelling import check_spelling
 
 
 class Directory:
     __slots__ = (
-        "_by_name", "_names", "by_id", "cluster", "defaults", "deleted", "durable", "epochs", "host", "lsn", "names",
-        "next_id",
+        "_by_name", "_names", "_temporaries", "by_id", "cluster", "defaults", "deleted", "durable", "epochs", "host",
+        "lsn", "made", "names", "next_id", "temporary_made",
     )  # fmt: skip
 
     def __init__(self, defaults: Options, cluster: str = "", host: str = "") -> None:
@@ -35,9 +39,14 @@ class Directory:
         self.by_id: dict[int, DestinationState] = {}
         self._by_name: dict[str, DestinationState] = {}
         self._names: list[str] = []
+        # Temporary destinations of each connection, by their ids.
+        self._temporaries: dict[bytes, dict[int, DestinationState]] = {}
         self.next_id = 1
         self.lsn = 0
-        self.durable: dict[SubscriptionKey, tuple[DestinationState, View]] = {}
+        self.durable = Subscriptions()
+        # How many destinations each user has made, and how many temporary ones each user, or a connection of nobody.
+        self.made: Counter[str] = Counter()
+        self.temporary_made: Counter[str | bytes] = Counter()
         # The last incarnation of names that were deleted here, the oldest deletion first.
         self.deleted: dict[str, int] = {}
         # The group's part of the directory of names, which is about destinations of all groups.
@@ -84,7 +93,13 @@ class Directory:
             state.incarnation, state.lsn = fields["incarnation"], lsn
 
     def find_or_create(
-        self, address: Destination, ledger: Ledger, incarnation: int = 0, *, lasting: bool = False
+        self,
+        address: Destination,
+        ledger: Ledger,
+        incarnation: int = 0,
+        *,
+        lasting: bool = False,
+        user: str | None = None,
     ) -> DestinationState:
         """With `lasting`, a topic that is made here is retained: nobody can have subscribed to it yet."""
         if address.name in self._by_name:
@@ -94,22 +109,49 @@ class Directory:
         if address.name.startswith("_"):
             raise InvalidDestination(f"There is no {address.kind.word} {address.name!r}; it may have been deleted.")
         options = replace(self.defaults, retained=True) if lasting and address.kind is Kind.TOPIC else self.defaults
-        return self.create(address, options, None, ledger, incarnation)
+        return self.create(address, options, None, ledger, incarnation, user)
 
     def create(
-        self, address: Destination, options: Options, connection: bytes | None, ledger: Ledger, incarnation: int = 0
-    ) -> DestinationState:
+        self, address: Destination, options: Options, connection: bytes | None, ledger: Ledger, incarnation: int = 0,
+        user: str | None = None,
+    ) -> DestinationState:  # fmt: skip
+        """`user` is who owns it: the one who made it, None where nobody has to log in."""
         if len(self.by_id) >= DESTINATIONS_MAX:
             raise ResourceExhausted(
                 f"There are {DESTINATIONS_MAX} destinations, which is the most; delete some that are not needed."
             )
+        check_spelling(address.name, "name", InvalidDestination)
+        self._check_quota(connection, user)
         fields: dict[str, Any] = {
             "id": self.next_id, "name": address.name, "kind": int(address.kind), "connection": connection,
-            "incarnation": incarnation, "born": ledger.now_ms, "cluster": self.cluster,
+            "incarnation": incarnation, "born": ledger.now_ms, "cluster": self.cluster, "owner": user,
             **options.fields(),
         }  # fmt: skip
         lsn = ledger.append(RecordKind.CREATE, write_map(fields))
         return self.apply_create(fields, lsn)
+
+    def _check_quota(self, connection: bytes | None, user: str | None) -> None:
+        """Nobody can have all destinations there are."""
+        if connection is not None and self.temporary_made[user or connection] >= TEMPORARIES_PER_USER_MAX:
+            whose = "A connection" if user is None else "A user"
+            raise ResourceExhausted(
+                f"{whose} has at most {TEMPORARIES_PER_USER_MAX} temporary destinations; delete some that are not"
+                " needed."
+            )
+        if connection is None and user is not None and self.made[user] >= DESTINATIONS_PER_USER_MAX:
+            raise ResourceExhausted(
+                f"A user has made at most {DESTINATIONS_PER_USER_MAX} destinations that are there; delete some that are"
+                " not needed."
+            )
+
+    def _count(self, state: DestinationState, by: int) -> None:
+        if state.connection is not None:
+            key = state.owner or state.connection
+            self.temporary_made[key] += by
+            if not self.temporary_made[key]:
+                del self.temporary_made[key]
+        elif state.owner is not None:
+            self.made[state.owner] += by
 
     def apply_create(self, fields: dict[str, Any], lsn: int) -> DestinationState:
         connection = fields["connection"]
@@ -119,14 +161,18 @@ class Directory:
         state = DestinationState(fields["id"], address, options, connection, fields.get("incarnation", 0))
         state.born = fields.get("born", 0)
         state.cluster = fields.get("cluster", "")
+        state.owner = fields.get("owner")
         self.adopt(state)
         state.lsn = self.lsn = lsn
         return state
 
     def adopt(self, state: DestinationState) -> None:
         self.by_id[state.id] = state
+        self._count(state, 1)
         self._by_name[state.address.name] = state
         insort(self._names, state.address.name)
+        if state.connection is not None:
+            self._temporaries.setdefault(state.connection, {})[state.id] = state
         self.next_id = max(self.next_id, state.id + 1)
 
     def delete(self, state: DestinationState, ledger: Ledger) -> int:
@@ -140,11 +186,17 @@ class Directory:
         state = self.by_id.pop(destination_id, None)
         if state is None:
             return
+        self._count(state, -1)
         self.bury(state.address.name, state.incarnation)
         del self._by_name[state.address.name]
-        self._names.remove(state.address.name)
-        for key in [key for key, (owner, _) in self.durable.items() if owner is state]:
-            del self.durable[key]
+        del self._names[bisect_left(self._names, state.address.name)]
+        self._forget_temporary(state)
+        for view in state.views.values():
+            known = view.subscription
+            if known is not None and known.durable and known.name is not None:
+                found = self.durable.get((known.client_id, known.name))
+                if found is not None and found[0] is state:
+                    del self.durable[known.client_id, known.name]
         if ledger is not None:
             for index, lsn_of_row in enumerate(state.log.lsns):
                 if state.log.needed[index] or state.options.retained:
@@ -155,6 +207,16 @@ class Directory:
                 ledger.release(staged)
             if state.options.retained:
                 ledger.drop_stream(DropStream(state.id, None), lsn)
+
+    def _forget_temporary(self, state: DestinationState) -> None:
+        if state.connection is not None:
+            own = self._temporaries[state.connection]
+            del own[state.id]
+            if not own:
+                del self._temporaries[state.connection]
+
+    def temporaries_of(self, connection: bytes) -> list[DestinationState]:
+        return list(self._temporaries.get(connection, {}).values())
 
     def bury(self, name: str, incarnation: int) -> None:
         """Who still means this one of its name is told so."""

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from enum import Enum
 
-from tocsin.cluster.commands import Delivery
+from tocsin.cluster.commands import Delivery, Unreadable
+from tocsin.message_manager.budget import Step
 from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.damage import RowDamaged, pass_by
 from tocsin.message_manager.destination import DestinationState, Removal
-from tocsin.message_manager.filtering import expired, matching
+from tocsin.message_manager.filtering import expired
 from tocsin.message_manager.grouping import allowed_by_groups
 from tocsin.message_manager.ledger import Ledger, ReadBlocks
 from tocsin.message_manager.locks import Lock
 from tocsin.message_manager.log import GROUPED, UNFILTERED
+from tocsin.message_manager.searching import Search, StillLooking, too_costly
 from tocsin.message_manager.storing import finish, request_reserve
 from tocsin.message_manager.view import Returned, View
 from tocsin.model.batch import Block
 from tocsin.model.editing import slice_block
-from tocsin.model.limits import DELIVERED_BYTES_PER_RUN, ROWS_PER_STEP
+from tocsin.model.limits import DELIVERED_BYTES_PER_RUN, LOCKS_PER_CONSUMER_MAX, ROWS_PER_STEP
 from tocsin.model.ranges import Range, RangeSet, subtract
 from tocsin.wire.frames import REDELIVERED
 
 _SHARE_MIN = 16
 """Competing consumers get at least this many messages at a time: finer turns cost more than they share."""
 _SLICE_BYTES = 4096
-_MESSAGES_PER_ROW = 32
-"""Looking into so many messages costs as much of a step's budget as looking at one row."""
 
 
 class Outcome(Enum):
@@ -37,25 +37,6 @@ class Outcome(Enum):
     NOTHING = "nothing fits this consumer now"
     WAITING = "for a block or a reserve that is on its way from or to the disk, or for another's message group"
     TIRED = "looked at enough rows for one step"
-
-
-class Step:
-    """The work budget of one step of one destination, in rows; a row that is looked into costs more."""
-
-    __slots__ = ("lease", "rows")
-
-    def __init__(self, lease: float, rows: int = ROWS_PER_STEP) -> None:
-        self.rows = rows
-        self.lease = lease
-
-    def look_at(self) -> bool:
-        """Pays for one row; False when the budget is used up."""
-        self.rows -= 1
-        return self.rows >= 0
-
-    def look_into(self, block: Block) -> None:
-        """Pays for reading columns of a block."""
-        self.rows -= block.count // _MESSAGES_PER_ROW
 
 
 def dispatch(state: DestinationState, ledger: Ledger, step: Step) -> bool:
@@ -79,6 +60,8 @@ def _dispatch_view(state: DestinationState, view: View, ledger: Ledger, step: St
         able = [each for each in view.consumers if each.credit > 0 and each.opened_lsn <= ledger.committed]
         if ledger.spared:
             able = [each for each in able if each.origin not in ledger.spared]
+        if len(view.locks) >= LOCKS_PER_CONSUMER_MAX:
+            able = [each for each in able if view.locks.count_of(each.key) < LOCKS_PER_CONSUMER_MAX]
         if not able:
             return False
         progress = False
@@ -106,6 +89,12 @@ def _serve(state: DestinationState, view: View, consumer: Consumer, rivals: int,
     except RowDamaged as damaged:
         pass_by(state, view, consumer, damaged.row, ledger)
         return Outcome.DELIVERED  # Something was told, and there is more behind it.
+    except StillLooking:
+        return Outcome.TIRED
+    finally:
+        for offset in consumer.take_costly():
+            # It stays for others: this consumer's own cursor passes it.
+            ledger.reply(consumer.origin, Unreadable(consumer.key, too_costly(state.address, offset)))
 
 
 def _serve_readable(
@@ -241,30 +230,49 @@ def _wanted(
     log = state.log
     first, flags, lsn = log.span(row)[0], log.flags[row - log.base], log.lsns[row - log.base]
     if view.subscription is not None and (first < view.filtered_from or flags & UNFILTERED):
-        step.look_into(block)
-        wanted = _wanted_by_subscription(view, block, first)
+        wanted = _wanted_by_subscription(view, block, lsn, first, step)
+        if view.search is not None and view.search.costly:
+            ranges = _pass_costly(state, view, view.search, consumer, row, ranges, ledger)
         unwanted = subtract(ranges, wanted)
         for start, end in unwanted:
             view.drop_set_aside(start, end)
         finish(state, view, unwanted, ledger)
         ranges = _common(ranges, RangeSet(wanted))
     if consumer.selector is not None:
-        step.look_into(block)
-        ranges = _common(ranges, consumer.matches(lsn, first, block))
+        ranges = _common(ranges, consumer.matches(lsn, first, block, step))
     if ranges and flags & GROUPED:
         step.look_into(block)
-        return allowed_by_groups(view, consumer, block, lsn, first, ranges)
+        return allowed_by_groups(view, consumer, block, lsn, first, ranges, step)
     return ranges, True
 
 
-def _wanted_by_subscription(view: View, block: Block, first: int) -> list[Range]:
-    """Of a row from before the subscription, or one that was delayed: nobody has asked its selector yet."""
+def _wanted_by_subscription(view: View, block: Block, lsn: int, first: int, step: Step) -> list[Range]:
+    """Of a row from before the subscription, one that was delayed, or a dear one: nobody has asked its selector yet."""
     known = view.subscription
     if known is not None and known.no_local and view.connection == block.connection_id:
         return []
     if view.selector is None:
         return [(first, first + block.count)]
-    return [(first + low, first + high) for low, high in matching(view.selector, block)]
+    if view.search is None:
+        view.search = Search(view.selector)
+    return list(view.search.look(lsn, first, block, step))
+
+
+def _pass_costly(
+    state: DestinationState, view: View, search: Search, consumer: Consumer, row: int, ranges: list[Range],
+    ledger: Ledger,
+) -> list[Range]:  # fmt: skip
+    """Messages that the subscription's selector can't be asked about are kept aside, and the consumer is told; returns
+    the ranges without them.
+    """
+    order = -state.log.priorities[row - state.log.base]
+    for offset in search.costly:
+        if any(start <= offset < end for start, end in ranges):
+            aside = view.drop_set_aside(offset, offset + 1) or [Returned(order, offset, offset + 1, 0)]
+            view.set_aside.add(offset, offset + 1)
+            view.unreadable += aside
+            ledger.reply(consumer.origin, Unreadable(consumer.key, too_costly(state.address, offset)))
+    return subtract(ranges, [(offset, offset + 1) for offset in search.costly])
 
 
 def _common(ranges: list[Range], others: RangeSet) -> list[Range]:

@@ -6,6 +6,7 @@ waits, so that the order within the groups stays. A consumer whose selector does
 
 from __future__ import annotations
 
+from tocsin.message_manager.budget import Step
 from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.filtering import groups_of
 from tocsin.message_manager.view import View
@@ -15,24 +16,27 @@ from tocsin.model.ranges import Range, RangeSet
 
 
 def allowed_by_groups(
-    view: View, consumer: Consumer, block: Block, lsn: int, first: int, ranges: list[Range]
+    view: View, consumer: Consumer, block: Block, lsn: int, first: int, ranges: list[Range], step: Step
 ) -> tuple[list[Range], bool]:
-    """The messages that this consumer may have, and whether all of the ranges have been looked at."""
+    """The messages that this consumer may have, and whether all of the ranges have been looked at.
+
+    Raises StillLooking: what was reserved for others until then stays reserved.
+    """
     groups = groups_of(block)
     mine = RangeSet()
     for start, end in ranges:
         for offset in range(start, end):
             group = groups[offset - first]
             owner = consumer if group is None else _owner(view, consumer, group, bool(mine))
-            if owner is consumer or (owner is not None and not _wants(owner, offset, lsn, first, block)):
+            if owner is consumer or (owner is not None and not _wants(owner, offset, lsn, first, block, step)):
                 mine.add(offset, offset + 1)
             elif owner is None or not _reserve(view, owner, offset):
                 return list(mine), False
     return list(mine), True
 
 
-def _wants(owner: Consumer, offset: int, lsn: int, first: int, block: Block) -> bool:
-    return owner.selector is None or offset in owner.matches(lsn, first, block)
+def _wants(owner: Consumer, offset: int, lsn: int, first: int, block: Block, step: Step) -> bool:
+    return owner.selector is None or offset in owner.matches(lsn, first, block, step)
 
 
 def _owner(view: View, consumer: Consumer, group: str, busy: bool) -> Consumer | None:

@@ -1,4 +1,7 @@
-"""Sessions go: paused, closed, or vanished. Each destination they used lets go of them in its own turn."""
+"""Sessions go: paused, closed, or vanished. Each destination they used lets go of them in its own turn.
+
+Many may vanish at once, with their client manager: some of them go at a time, and everybody else has turns in between.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.sessions import Sessions
 from tocsin.message_manager.storing import forget_producer
+from tocsin.model.limits import DEPARTURES_PER_TICK
 
 
 @dataclass(slots=True)
@@ -54,7 +58,11 @@ class Leaving:
     def pause(self, origin: str, command: PauseSession) -> None:
         if not self._sessions.outdated(command.session, command.epoch):
             for state in self._states_of(command.session):
-                self._enqueue(state, origin, command)
+                # What waits may open a consumer of the session; else pausing it needs no turn.
+                if state.inbox:
+                    self._enqueue(state, origin, command)
+                else:
+                    self._attachments.pause(command.session, state)
 
     def close(self, origin: str, command: CloseSession) -> None:
         """Answered when all of it is done; a word that comes too late ends only what the session left behind."""
@@ -73,20 +81,22 @@ class Leaving:
             self._enqueue(state, origin, Leave(command.session, command.counted, countdown, only))
 
     def end_departures(self, now: float) -> set[bytes]:
-        """Who has not come back within the grace has vanished; returns the connections that are over with it."""
-        over: set[bytes] = set()
-        for departure in self._sessions.due(now):
-            for session, origin in departure.sessions:
-                states = self._states_of(session)
-                del self._sessions.known[session]
-                for state in states:
-                    self._enqueue(state, origin, Leave(session, counted=True))
-            for key, origin in departure.consumers:
-                attachment = self._attachments.by_key.get(key)
-                if attachment is not None and attachment.consumer.origin == origin:
-                    self._enqueue(attachment.state, origin, Leave(key[0], counted=True, origin=origin))
-            over.update(connection for connection, _ in departure.connections)
-        return over
+        """Who has not come back within the grace has vanished: so many of them as one turn takes, the rest with the
+        next tick, which is due at once. Returns the connections that are over.
+        """
+        departure = self._sessions.due(now, DEPARTURES_PER_TICK)
+        if departure is None:
+            return set()
+        for session, origin in departure.sessions:
+            states = self._states_of(session)
+            del self._sessions.known[session]
+            for state in states:
+                self._enqueue(state, origin, Leave(session, counted=True))
+        for key, origin in departure.consumers:
+            attachment = self._attachments.by_key.get(key)
+            if attachment is not None and attachment.consumer.origin == origin:
+                self._enqueue(attachment.state, origin, Leave(key[0], counted=True, origin=origin))
+        return {connection for connection, _ in departure.connections}
 
     def leave(self, state: DestinationState, command: Leave) -> None:
         self._attachments.leave(command.session, state, command.counted, command.origin)

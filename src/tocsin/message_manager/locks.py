@@ -26,9 +26,10 @@ class Lock:
 class Locks:
     """Disjoint intervals in rising order. New ones mostly come at the end and old ones leave at the front."""
 
-    __slots__ = ("_locks", "_starts")
+    __slots__ = ("_counts", "_locks", "_starts")
 
     def __init__(self) -> None:
+        self._counts: dict[ConsumerKey, int] = {}
         self._starts: list[int] = []
         self._locks: list[Lock] = []
 
@@ -43,6 +44,7 @@ class Locks:
 
     def add(self, lock: Lock) -> None:
         starts = self._starts
+        self._counts[lock.owner] = self._counts.get(lock.owner, 0) + 1
         if not starts or lock.start > starts[-1]:
             starts.append(lock.start)
             self._locks.append(lock)
@@ -74,6 +76,7 @@ class Locks:
             taken.append(Lock(max(lock.start, start), min(lock.end, end), owner, lock.count, lock.deadline))
         self._locks[low:high] = left
         self._starts[low:high] = [lock.start for lock in left]
+        self._count(owner, len(left) - (high - low))
         return taken
 
     def take_where(self, wanted: Callable[[Lock], bool]) -> list[Lock]:
@@ -82,10 +85,23 @@ class Locks:
         if taken:
             self._locks = [lock for lock in self._locks if not wanted(lock)]
             self._starts = [lock.start for lock in self._locks]
+            for lock in taken:
+                self._count(lock.owner, -1)
         return taken
 
     def take_owner(self, owner: ConsumerKey) -> list[Lock]:
         return self.take_where(lambda lock: lock.owner == owner)
+
+    def count_of(self, owner: ConsumerKey) -> int:
+        """How many intervals one consumer has."""
+        return self._counts.get(owner, 0)
+
+    def _count(self, owner: ConsumerKey, more: int) -> None:
+        count = self._counts.get(owner, 0) + more
+        if count:
+            self._counts[owner] = count
+        else:
+            self._counts.pop(owner, None)
 
     def renew(self, start: int, end: int, owner: ConsumerKey, deadline: float) -> None:
         low, high = self._bounds(start, end)

@@ -2,15 +2,14 @@
 
 Every destination is its own flow of control: an inbox, served round-robin with a work budget, so a slow one (a long
 scan, a cold read) never stalls another. The machine has no clock and does no I/O: times are arguments, journal records
-are queued in the journal's facade, cold reads leave as effects. `congested` bounds the inboxes: who brings commands
-stops reading while it is set.
+are queued in the journal's facade, cold reads leave as effects. Who brings commands bounds what of each client is under
+way, so that a full inbox holds up nobody but those who fill it; `congested` is the last bound, of all together.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from tocsin.cluster.commands import (
@@ -30,52 +29,42 @@ from tocsin.cluster.commands import (
     SettledTo,
     SettleMessages,
 )  # fmt: skip
+from tocsin.cluster.refusing import refusal
 from tocsin.message_manager.administration import Administration
 from tocsin.message_manager.agenda import Agenda
+from tocsin.message_manager.answering import Answering
 from tocsin.message_manager.attachments import Attachments
+from tocsin.message_manager.budget import Step
+from tocsin.message_manager.containing import Containment
 from tocsin.message_manager.damage import take_block
-from tocsin.message_manager.destination import DestinationState, Options
+from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.directory import Directory
-from tocsin.message_manager.dispatch import Step, dispatch
+from tocsin.message_manager.dispatch import dispatch
 from tocsin.message_manager.draining import resume_drains
 from tocsin.message_manager.drains import NotYet
 from tocsin.message_manager.leaving import Leave, Leaving
 from tocsin.message_manager.ledger import DropStream, Ledger, ReadBlocks, Records
-from tocsin.message_manager.refusing import refusal
 from tocsin.message_manager.removals import origin_of, process_removals
+from tocsin.message_manager.reserves import begin_reserves, end_reserves
 from tocsin.message_manager.services import Services
-from tocsin.message_manager.sessions import Sessions, same_manager
-from tocsin.message_manager.storing import committed, note_delivered, open_producer, publish, release_due
+from tocsin.message_manager.sessions import Sessions
+from tocsin.message_manager.settings import Settings as Settings
+from tocsin.message_manager.storing import committed, open_producer, publish, release_due
 from tocsin.message_manager.timers import next_wake, on_time
 from tocsin.model.batch import DeliveryMode
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidDestination, JournalDamaged, TocsinError
 from tocsin.model.limits import (
-    CACHE_BYTES_DEFAULT,
     COMMANDS_PER_TURN,
+    FAULT_PAUSE_SECONDS,
     INBOX_COMMANDS_MAX,
-    LEASE_SECONDS,
     ROWS_PER_STEP,
-    SESSION_GRACE_SECONDS,
 )
 from tocsin.model.values import Bytes
 
+_SHOWING = "showing what is durable"
 _STEPS_PER_RUN = 2
 """How many full steps one run does; turns that find little to do are as good as free."""
-
-
-@dataclass(slots=True)
-class Settings:
-    lease: float = LEASE_SECONDS
-    cache_bytes: int = CACHE_BYTES_DEFAULT
-    defaults: Options = field(default_factory=Options)
-    grace: float = SESSION_GRACE_SECONDS
-    """How long what came from a client manager waits for another one, when the first is gone."""
-    most_copies: int = 1
-    """How many copies the group makes when all its members are there: more can't be asked for."""
-    cluster: str = ""
-    host: str = ""
-    """Where this is. A lone server is a cluster by its journal's name; who is on the host may be told of files."""
 
 
 class MessageManager:
@@ -86,6 +75,7 @@ class MessageManager:
         self.ledger = Ledger(journal, settings.cache_bytes)
         self.directory = Directory(settings.defaults, settings.cluster, settings.host)
         self._administration = Administration(self.directory, self.ledger, self._empty_inbox, settings.most_copies)
+        self._answering = Answering(self._administration, self.ledger)
         self.attachments = Attachments(self.directory, self.ledger, settings.lease)
         self.sessions = Sessions()
         self._services = Services(self.directory, self.sessions, self.ledger, self._changed)
@@ -93,6 +83,7 @@ class MessageManager:
         # Until then nothing is delivered, or None.
         self._held_until: float | None = None
         self._agenda = Agenda()
+        self._containment = Containment(self.ledger, settings.faults)
         # Commands that wait because the journal has no room.
         self._backlog: deque[tuple[str, Command]] = deque()
         self._queued = 0
@@ -102,26 +93,31 @@ class MessageManager:
     def handle(self, origin: str, command: Command, now: float, wall: float) -> None:
         """Takes a command in; `run` does the work."""
         self.ledger.clock(now, wall)
+        if self.attachments.grants.merges(command):
+            return
         if self._backlog or not self.ledger.has_room:
             self._backlog.append((origin, command))
         else:
             self._take(origin, command)
 
     def _take(self, origin: str, command: Command) -> None:
+        last = self.ledger.last_lsn()
         try:
             self._route(origin, command)
         except TocsinError as error:
             self._refuse(origin, command, error)
+        except Exception as error:
+            self._refuse(origin, command, self._containment.fault(f"taking in {type(command).__name__}", error, last))
 
     @property
     def congested(self) -> bool:
-        """More commands wait than should: whoever brings them had better stop reading for a while."""
+        """More commands wait than should: whoever brings them had better wait for a while."""
         return self.waiting > INBOX_COMMANDS_MAX
 
     @property
     def waiting(self) -> int:
         """Commands that were taken in and not carried out yet."""
-        return len(self._backlog) + self._queued
+        return len(self._backlog) + self._queued + len(self._answering.waiting)
 
     def durable(self, now: float, wall: float) -> None:
         """Journal records have reached the disk."""
@@ -131,7 +127,7 @@ class MessageManager:
         for destination in self._agenda.durable(lsn):
             state = self.directory.by_id.get(destination)
             if state is not None:
-                committed(state, self.ledger)
+                self._containment.run(_SHOWING, None, committed, state, self.ledger)
                 if state.busy:
                     self._agenda.add(destination)
         self._agenda.room()
@@ -139,10 +135,7 @@ class MessageManager:
     def resume(self) -> None:
         """After recovery: look at every destination once, for what is due."""
         for state in self.directory:
-            for view in state.views.values():
-                if view.suspect_below > state.log.next_offset:
-                    # What is sent from now on has certainly not been delivered before.
-                    note_delivered(state, view, state.log.next_offset, self.ledger)
+            begin_reserves(state, self.ledger)
             resume_drains(state, self.ledger.now)
             self._agenda.add(state.id)
 
@@ -162,29 +155,26 @@ class MessageManager:
         self.ledger.clock(now, wall)
         if self._held_until is not None and self._held_until <= now:
             self.release_deliveries()
-        over = self._leaving.end_departures(now)
-        if over:
-            self._delete_temporary(over)
+        self._containment.run("ending those who have vanished", None, self._end_departures, now)
         for destination in self._agenda.due(now):
             state = self.directory.by_id.get(destination)
-            if state is not None:
-                on_time(state, self.ledger)
-                self._agenda.add(destination)
+            if state is not None and not self._containment.run("doing what was due", False, self._on_time, state):
+                self._pause(state)
+
+    def _on_time(self, state: DestinationState) -> bool:
+        on_time(state, self.ledger)
+        self._agenda.add(state.id)
+        return True
+
+    def _pause(self, state: DestinationState) -> None:
+        """What failed would fail again at once: others have their turns first."""
+        self._agenda.add_at(self.ledger.now + FAULT_PAUSE_SECONDS, state.id)
 
     def next_deadline(self) -> float | None:
         times = (self._agenda.next_time(), self.sessions.next_deadline(), self._held_until)
         return min((time for time in times if time is not None), default=None)
 
     # ---- what the host knows
-
-    @property
-    def possible_copies(self) -> int:
-        """How many members would have what is stored now."""
-        return self.ledger.possible_copies
-
-    @possible_copies.setter
-    def possible_copies(self, copies: int) -> None:
-        self.ledger.possible_copies = copies
 
     def origin_gone(self, prefix: str, now: float) -> None:
         """A client manager is gone ("node/boot/"), or one of its links is over ("node/boot/link").
@@ -234,8 +224,9 @@ class MessageManager:
             self._take(*self._backlog.popleft())
         rows = _STEPS_PER_RUN * ROWS_PER_STEP
         self.ledger.delivered_bytes = 0
+        self._answering.begin()
         for _ in range(min(turns, len(self._agenda))):
-            if rows <= 0:
+            if rows <= 0 or self._answering.left <= 0:
                 break
             destination = self._agenda.take()
             state = self.directory.by_id.get(destination)
@@ -245,16 +236,12 @@ class MessageManager:
             if self._serve(state, step):
                 self._agenda.add(destination)
             rows -= ROWS_PER_STEP - step.rows
-        return len(self._agenda) > 0
+        return self._answering.resume(self._take) or len(self._agenda) > 0
 
     def settle_reserves(self) -> None:
         """Before a clean stop: note exactly what was delivered, so that nothing else is called redelivered (D3)."""
         for state in self.directory:
-            for view in state.views.values():
-                delivered = view.delivered_end()
-                if view.durable and delivered < view.requested:
-                    note_delivered(state, view, delivered, self.ledger)
-                    view.requested = view.reserved = delivered
+            end_reserves(state, self.ledger)
 
     def take_replies(self) -> list[tuple[str, Reply]]:
         out, self.ledger.out = self.ledger.out, []
@@ -279,7 +266,7 @@ class MessageManager:
         """Everything about a destination goes through its inbox, so that nothing overtakes what came before it."""
         match command:
             case Publish():
-                self._check_speaker(origin, command.session)
+                self.sessions.check_speaker(origin, command.session)
                 state = self.directory.by_id.get(command.destination)
                 if state is None or state.inbox:
                     self._enqueue(state, origin, command)
@@ -301,12 +288,6 @@ class MessageManager:
             case _:
                 self._route_ending(origin, command)
 
-    def _check_speaker(self, origin: str, session: bytes) -> None:
-        """A client that has come back elsewhere sends there what was not confirmed; what is late here is refused."""
-        known = self.sessions.known.get(session)
-        if known is not None and known.origin != origin and not same_manager(known.origin, origin):
-            raise IllegalState("The session has moved on: its client has come back through another connection.")
-
     def _place_for(self, command: OpenProducer | OpenConsumer) -> DestinationState:
         address = command.destination
         if command.incarnation:
@@ -314,7 +295,7 @@ class MessageManager:
         # A replay reads what was stored: it does not create the topic that it was mistyped for.
         if isinstance(command, OpenConsumer) and command.mode == "replay":
             return self.directory.find(address)
-        return self.directory.find_or_create(address, self.ledger, command.incarnation)
+        return self.directory.find_or_create(address, self.ledger, command.incarnation, user=command.user)
 
     def _make_way(self, name: str, incarnation: int) -> None:
         """An older destination of the name is gone, by the directory of names: what is left of it goes here too."""
@@ -338,7 +319,7 @@ class MessageManager:
             return
         if operation == "temporary.create":
             self.sessions.connections[fields["connection"]] = origin
-        self._administer(origin, command)
+        self._answering.run_or_wait(origin, command)
 
     def _publish_at_once(self, state: DestinationState, origin: str, command: Publish) -> None:
         """Nothing waits before it, and nobody sees it before it is durable: storing it needs no turn of its own."""
@@ -365,14 +346,13 @@ class MessageManager:
                 if command.request:
                     self.ledger.reply(origin, Answer(command.request, {}), self.ledger.last_lsn())
 
-    def _delete_temporary(self, connections: set[bytes]) -> None:
-        for state in self.directory:
-            if state.connection in connections:
-                self._delete_destination(state)
+    def _end_departures(self, now: float) -> None:
+        if not self.congested:
+            self._delete_temporary(self._leaving.end_departures(now))
 
-    def _administer(self, origin: str, command: Administer) -> None:
-        fields, lsn = self._administration.run(command.operation, command.fields)
-        self.ledger.reply(origin, Answer(command.request, fields), lsn)
+    def _delete_temporary(self, connections: set[bytes]) -> None:
+        for state in [state for each in connections for state in self.directory.temporaries_of(each)]:
+            self._delete_destination(state)
 
     def _enqueue(self, state: DestinationState | None, origin: str, command: Command | Leave) -> None:
         if state is None:
@@ -382,8 +362,9 @@ class MessageManager:
         self._agenda.add(state.id)
 
     def _refuse(self, origin: str, command: Command | Leave, error: TocsinError) -> None:
-        if isinstance(command, OpenConsumer):
-            self.attachments.opening.pop(command.key, None)
+        self.attachments.refused(command)
+        if isinstance(command, Leave):
+            self._leaving.left(command.countdown)
         answer = refusal(command, error)
         if answer is not None:
             # What the same client did before may still be on its way to the disk: no answer overtakes it.
@@ -395,33 +376,51 @@ class MessageManager:
     def _serve(self, state: DestinationState, step: Step) -> bool:
         ledger = self.ledger
         last = ledger.last_lsn()
-        committed(state, ledger)
+        self._containment.run(_SHOWING, None, committed, state, ledger)
         if state.postponed:
             self._queued += state.ask_again()
         for _ in range(COMMANDS_PER_TURN):
-            if not state.inbox or not ledger.has_room:
+            if not state.inbox or not ledger.has_room or self._answering.left <= 0:
                 break
             origin, command = state.inbox.popleft()
             self._queued -= 1
-            try:
-                self._execute(state, origin, command)
-            except TocsinError as error:
-                self._refuse(origin, command, error)
+            self._carry_out(state, origin, command)
         if state.id not in self.directory.by_id:
             return False
+        more = self._containment.run("giving out messages", None, self._give_out, state, step)
+        if ledger.last_lsn() > last:
+            self._agenda.add_when_durable(ledger.last_lsn(), state.id)
+        if more is None:
+            self._pause(state)
+        if state.inbox and not ledger.has_room:
+            self._agenda.add_when_room(state.id)
+            return bool(more)
+        return bool(more or state.inbox)
+
+    def _give_out(self, state: DestinationState, step: Step) -> bool:
+        """What a turn does that is nobody's command; True when there is more of it."""
+        ledger = self.ledger
         overdue = release_due(state, ledger)
         more = dispatch(state, ledger, step) if self._held_until is None else False
         if state.readers:
             more |= self.attachments.serve_readers(state)
         if state.removals:
             self._process_removals(state)
-        if ledger.last_lsn() > last:
-            self._agenda.add_when_durable(ledger.last_lsn(), state.id)
         self._schedule(state)
-        if (state.inbox or overdue or state.removals) and not ledger.has_room:
+        if (overdue or state.removals) and not ledger.has_room:
             self._agenda.add_when_room(state.id)
-            return more
-        return more or bool(state.inbox)
+        return more
+
+    def _carry_out(self, state: DestinationState, origin: str, command: Command | Leave) -> None:
+        last = self.ledger.last_lsn()
+        try:
+            self._execute(state, origin, command)
+        except TocsinError as error:
+            self._refuse(origin, command, error)
+        except Exception as error:
+            self._refuse(
+                origin, command, self._containment.fault(f"carrying out {type(command).__name__}", error, last)
+            )
 
     def _execute(self, state: DestinationState, origin: str, command: Command | Leave) -> None:
         ledger = self.ledger
@@ -442,7 +441,7 @@ class MessageManager:
                 self.attachments.close(origin, command)
             case Administer():
                 try:
-                    self._administer(origin, command)
+                    self._answering.run(origin, command)
                 except NotYet:
                     state.postpone(origin, command)
             case _:
@@ -468,13 +467,11 @@ class MessageManager:
 
     def _empty_inbox(self, state: DestinationState) -> None:
         """A destination is gone: whoever waits for it gets an answer."""
+        self._agenda.forget(state.id)
         self._queued += state.ask_again() - len(state.inbox)
         while state.inbox:
             origin, command = state.inbox.popleft()
-            if isinstance(command, Leave):
-                self._leaving.left(command.countdown)
-            else:
-                self._refuse(origin, command, InvalidDestination(f"{state.address} has been deleted."))
+            self._refuse(origin, command, InvalidDestination(f"{state.address} has been deleted."))
 
     # ---- work that is nobody's command
 

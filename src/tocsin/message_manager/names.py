@@ -18,8 +18,9 @@ from typing import Any
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.model.destination import Kind, check_name
-from tocsin.model.errors import ProtocolError, ResourceExhausted
+from tocsin.model.errors import InvalidDestination, ProtocolError, ResourceExhausted
 from tocsin.model.limits import NAMES_MAX
+from tocsin.model.spelling import check_spelling
 
 Fields = dict[str, Any]
 Result = tuple[Fields, int]
@@ -107,6 +108,7 @@ class NameService:
         if group >= 1 << 16:
             raise ProtocolError(f"The name {name!r} can't be given to a group of the number {group}.")
         if name not in self._names.entries:
+            check_spelling(name, "name", InvalidDestination)
             if len(self._names.entries) >= NAMES_MAX:
                 raise ResourceExhausted(f"There are {NAMES_MAX} names, which is the most; delete some destinations.")
             record = {"name": name, "kind": kind, "group": group, "incarnation": self._names.next_incarnation}

@@ -7,13 +7,15 @@ bytes allows; while one piece is sent, the next is on its way from the disk.
 from __future__ import annotations
 
 from tocsin.cluster.commands import ConsumerEnded
+from tocsin.message_manager.budget import Step
 from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.damage import RowDamaged, damage_of
 from tocsin.message_manager.destination import DestinationState
-from tocsin.message_manager.dispatch import Step, ask_for, fetch, send
+from tocsin.message_manager.dispatch import ask_for, fetch, send
 from tocsin.message_manager.draining import held_take
-from tocsin.message_manager.filtering import expired, matching
+from tocsin.message_manager.filtering import expired
 from tocsin.message_manager.ledger import Ledger
+from tocsin.message_manager.searching import StillLooking, TooCostly, too_costly
 from tocsin.message_manager.view import QUEUE_VIEW
 from tocsin.model.batch import Block
 from tocsin.model.destination import Kind
@@ -39,6 +41,11 @@ def serve_readers(state: DestinationState, ledger: Ledger, step: Step) -> bool:
             more |= _serve(state, reader, ledger, step)
         except RowDamaged as damaged:
             _end(state, reader, damage_of(state, damaged.row), ledger)
+        except StillLooking:
+            more = True
+        except TooCostly as costly:
+            # To go on behind it would look as if it had been read.
+            _end(state, reader, too_costly(state.address, costly.offset), ledger)
     if more and len(state.readers) > 1:
         # Next time another one is first.
         state.readers.append(state.readers.pop(0))
@@ -146,7 +153,7 @@ def _send_row(
     if state.address.kind is Kind.QUEUE and wanted.drain is None and block.earliest_expiry:
         step.look_into(block)
         ranges = subtract(ranges, [(first + low, first + high) for low, high in expired(block, ledger.now_ms)[0]])
-    ranges = _filtered(reader, block, first, step, ranges)
+    ranges = _filtered(state, reader, row, block, step, ranges)
     ranges, reader.position = _within_credit(ranges, reader.credit, min(end, wanted.end))
     if ranges:
         if wanted.projection is not None:
@@ -173,11 +180,11 @@ def _replay(state: DestinationState, reader: Consumer, ledger: Ledger, step: Ste
         if not step.look_at():
             return True
         row = log.row_at(reader.position)
-        first, end = log.span(row)
+        end = log.span(row)[1]
         block = fetch(state, row, ledger)
         if block is None:
             return False
-        ranges = _filtered(reader, block, first, step, [(reader.position, end)])
+        ranges = _filtered(state, reader, row, block, step, [(reader.position, end)])
         ranges, reader.position = _within_credit(ranges, reader.credit, end)
         if ranges:
             send(state, reader, row, block, ranges, 1, 0, ledger)
@@ -209,7 +216,7 @@ def _browse(state: DestinationState, reader: Consumer, ledger: Ledger, step: Ste
         if block is not None:
             step.look_into(block)
             gone = [(first + low, first + high) for low, high in expired(block, ledger.now_ms)[0]]
-            stored = _filtered(reader, block, first, step, subtract(stored, gone))
+            stored = _filtered(state, reader, row, block, step, subtract(stored, gone))
             stored, reader.position = _within_credit(stored, reader.credit, end)
             if stored:
                 send(state, reader, row, block, stored, 1, 0, ledger)
@@ -220,11 +227,16 @@ def _browse(state: DestinationState, reader: Consumer, ledger: Ledger, step: Ste
     return False
 
 
-def _filtered(reader: Consumer, block: Block, first: int, step: Step, ranges: list[Range]) -> list[Range]:
+def _filtered(
+    state: DestinationState, reader: Consumer, row: int, block: Block, step: Step, ranges: list[Range]
+) -> list[Range]:
     if reader.selector is None:
         return ranges
-    step.look_into(block)
-    wanted = RangeSet((first + low, first + high) for low, high in matching(reader.selector, block))
+    lsn, first = state.log.lsns[row - state.log.base], state.log.span(row)[0]
+    wanted = reader.matches(lsn, first, block, step)
+    for offset in reader.costly:
+        if any(start <= offset < end for start, end in ranges):
+            raise TooCostly(offset)
     return [part for start, end in ranges for part in wanted.within(start, end)]
 
 

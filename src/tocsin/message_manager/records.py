@@ -54,7 +54,7 @@ from typing import Any
 from tocsin.model.errors import JournalDamaged
 from tocsin.model.ranges import Range
 from tocsin.model.stored_block import STORED
-from tocsin.model.values import Bytes, decode_map, encode_value
+from tocsin.model.values import Bytes, decode_map, encode_fields
 
 DELAYED = (1 << 64) - 1
 STAGED = (1 << 64) - 2
@@ -174,7 +174,7 @@ def read_reserve(payload: Bytes) -> tuple[int, int, int]:
 
 
 def write_map(fields: dict[str, Any]) -> list[bytes]:
-    return [encode_value(fields)]
+    return [encode_fields(fields)]
 
 
 def read_map(payload: Bytes) -> dict[str, Any]:

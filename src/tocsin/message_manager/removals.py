@@ -85,7 +85,7 @@ def _move(
     if known is not None and known.name is not None:
         notes[SUBSCRIPTION] = known.name
     state.counters.dead += end - start
-    data = readdress(block, start - first, end - first, dead.address, add=notes, remove=())
+    data = readdress(block, start - first, end - first, dead.address, add=notes, remove=NOTES)
     _write(state, removal, part, dead, data, ledger)
 
 

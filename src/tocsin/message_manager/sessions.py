@@ -5,8 +5,9 @@ slashes. When a client manager is gone, all that came from it is remembered as a
 from another origin when the grace is over has gone for good. Nothing of this is in the journal: client managers say it
 again when they link to a new primary.
 
-    client_id.claim    {client_id, connection, again?}  one connection in the cluster has it, wherever it speaks from
+    client_id.claim    {client_id, connection, user, again?}  one connection has it, wherever it speaks from
     client_id.release  {client_id, connection}          counts only from the client manager that holds the claim
+    client_id.check    {client_id, user}                refused if others have durable subscriptions with it here
     connection.keep    {connections, arrived?}          they live there, and so do their temporary destinations
 
 A client manager that has not noticed yet that a client went elsewhere says with its next link that the client is there.
@@ -16,7 +17,7 @@ So what is said `again`, or without `arrived`, moves nothing away from where the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +34,8 @@ class Session:
     origin: str
     epoch: int
     connection: bytes
-    destinations: set[int] = field(default_factory=set)
-    """Where it has producers or consumers."""
+    destinations: list[int] = field(default_factory=list)
+    """Where it has producers or consumers, each once: mostly one, for which a set is large."""
 
 
 @dataclass(slots=True)
@@ -55,6 +56,17 @@ class Departure:
     """Also those of sessions that have moved already, and left them behind."""
     connections: list[tuple[bytes, str]] = field(default_factory=list)
     client_ids: list[tuple[str, str]] = field(default_factory=list)
+
+    def take(self, most: int) -> tuple[Departure, bool]:
+        """The next part of it, which is taken out; and whether that was the last."""
+        part = Departure(self.deadline, self.prefix)
+        left = most
+        for name in ("sessions", "consumers", "connections", "client_ids"):
+            everything: list[Any] = getattr(self, name)
+            setattr(part, name, everything[:left])
+            del everything[:left]
+            left -= len(getattr(part, name))
+        return part, not (self.sessions or self.consumers or self.connections or self.client_ids)
 
 
 def is_of(origin: str, prefix: str) -> bool:
@@ -88,12 +100,23 @@ class Sessions:
         if known is not None and command.epoch < known.epoch:
             raise IllegalState("The session has moved on: its client has come back through another connection.")
 
+    def check_speaker(self, origin: str, session: bytes) -> None:
+        """Whether what a session sends is its own word: a client that has come back elsewhere sends there what was not
+        confirmed, and one that has closed its session has nothing more to say. What is late would be stored twice.
+        """
+        known = self.known.get(session)
+        if known is None:
+            raise IllegalState("The session is over: its client has closed it, or has not come back in time.")
+        if not same_manager(known.origin, origin):
+            raise IllegalState("The session has moved on: its client has come back through another connection.")
+
     def arrived(self, origin: str, command: OpenProducer | OpenConsumer, destination: int) -> None:
         known = self.known.get(command.session)
         if known is None:
             known = self.known[command.session] = Session(origin, command.epoch, command.connection)
         known.origin, known.epoch, known.connection = origin, command.epoch, command.connection
-        known.destinations.add(destination)
+        if destination not in known.destinations:
+            known.destinations.append(destination)
         self.connections[command.connection] = origin
 
     def outdated(self, session: bytes, epoch: int) -> bool:
@@ -118,7 +141,7 @@ class Sessions:
         return {}
 
     def _claim(self, origin: str, fields: dict[str, Any]) -> None:
-        client_id, connection = _client_id(fields), _connection(fields.get("connection"))
+        client_id, connection = client_id_of(fields), _connection(fields.get("connection"))
         claim = self.client_ids.get(client_id)
         if claim is not None and claim.connection != connection:
             raise InvalidClientId(f"The client id {client_id!r} is in use by another connection.")
@@ -128,7 +151,7 @@ class Sessions:
             self.client_ids[client_id] = Claim(connection, origin)
 
     def _release(self, origin: str, fields: dict[str, Any]) -> None:
-        client_id, connection = _client_id(fields), _connection(fields.get("connection"))
+        client_id, connection = client_id_of(fields), _connection(fields.get("connection"))
         claim = self.client_ids.get(client_id)
         if claim is not None and claim.connection == connection and same_manager(claim.origin, origin):
             del self.client_ids[client_id]
@@ -170,31 +193,39 @@ class Sessions:
     def next_deadline(self) -> float | None:
         return self._departures[0].deadline if self._departures else None
 
-    def due(self, now: float) -> Iterator[Departure]:
-        """Departures whose grace is over, without those who came back; their connections and client ids are free. A
-        session that went twice, with its link and with its client manager, goes with the first: each departure is
+    def due(self, now: float, most: int) -> Departure | None:
+        """Of the first departure whose grace is over the next part, of so many at most, without those who came back;
+        None when there is no more. Its connections and client ids are free then.
+
+        A session that went twice, with its link and with its client manager, goes with the first: each departure is
         looked at when the one before it is done with.
         """
-        while self._departures and self._departures[0].deadline <= now:
-            departure = self._departures.popleft()
-            departure.sessions = [
-                (each, origin)
-                for each, origin in departure.sessions
-                if (known := self.known.get(each)) is not None and known.origin == origin
-            ]
-            departure.connections = [
-                (each, origin) for each, origin in departure.connections if self.connections.get(each, NOBODY) == origin
-            ]
-            for each, _ in departure.connections:
-                self.connections.pop(each, None)
-            for client_id, origin in departure.client_ids:
-                claim = self.client_ids.get(client_id)
-                if claim is not None and claim.origin == origin:
-                    del self.client_ids[client_id]
-            yield departure
+        if not self._departures or self._departures[0].deadline > now:
+            return None
+        part, over = self._departures[0].take(most)
+        if over:
+            self._departures.popleft()
+        self._keep_who_came_back(part)
+        return part
+
+    def _keep_who_came_back(self, part: Departure) -> None:
+        part.sessions = [
+            (each, origin)
+            for each, origin in part.sessions
+            if (known := self.known.get(each)) is not None and known.origin == origin
+        ]
+        part.connections = [
+            (each, origin) for each, origin in part.connections if self.connections.get(each, NOBODY) == origin
+        ]
+        for each, _ in part.connections:
+            self.connections.pop(each, None)
+        for client_id, origin in part.client_ids:
+            claim = self.client_ids.get(client_id)
+            if claim is not None and claim.origin == origin:
+                del self.client_ids[client_id]
 
 
-def _client_id(fields: dict[str, Any]) -> str:
+def client_id_of(fields: dict[str, Any]) -> str:
     client_id = fields.get("client_id")
     if not isinstance(client_id, str) or not 0 < len(client_id.encode("utf-8", "replace")) <= CLIENT_ID_BYTES_MAX:
         raise InvalidClientId(f"A client id is a text of 1 to {CLIENT_ID_BYTES_MAX} bytes.")

@@ -52,7 +52,7 @@ def destination_section(state: DestinationState, lsn: int) -> Section:
     fields: dict[str, Any] = {
         "id": state.id, "name": state.address.name, "kind": int(state.address.kind),
         "connection": state.connection, "incarnation": state.incarnation, "born": state.born,
-        "cluster": state.cluster,
+        "cluster": state.cluster, "owner": state.owner,
         "holds": state.holds.fields(), "options": state.options.fields(), "next_view": state.next_view,
         "rows": rows, "views": [_view_fields(state, view) for view in state.views.values() if view.durable],
         "producers": _producer_fields(state), "delayed": _delayed_bytes(state), "left_out": _left_out(state),
@@ -85,6 +85,7 @@ def _view_fields(state: DestinationState, view: View) -> dict[str, Any]:
         "id": view.id, "start": view.start, "born": view.born, "filtered_from": view.filtered_from,
         "finished": array("Q", [number for each in view.finished for number in each]).tobytes(),
         "attempts": attempts.tobytes(), "reserved": max(view.requested, view.suspect_below),
+        "owner": None if known is None else known.owner,
         "subscription": None if known is None else {
             "name": known.name, "client_id": known.client_id, "durable": known.durable, "shared": known.shared,
             "selector": known.selector, "no_local": known.no_local,
@@ -183,6 +184,7 @@ def load_destination(directory: Directory, section: Section, now: float) -> Dest
     # A snapshot of a former release lacks them.
     state.born = fields.get("born", 0)
     state.cluster = fields.get("cluster", "")
+    state.owner = fields.get("owner")
     state.holds.load(fields.get("holds", []))
     state.next_view = fields["next_view"]
     _load_rows(state, fields["rows"])
@@ -230,7 +232,8 @@ def _load_view(directory: Directory, state: DestinationState, fields: dict[str, 
     if known is None:
         view = state.views[QUEUE_VIEW]
     else:
-        subscription = Subscription(**known)
+        # A former release knew no owners.
+        subscription = Subscription(**known, owner=fields.get("owner"))
         view = View(fields["id"], fields["start"], subscription, fields["born"])
         view.filtered_from = fields["filtered_from"]
         view.selector = compile_selector(subscription.selector)

@@ -24,6 +24,7 @@ from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.records import RecordKind, write_map
+from tocsin.message_manager.request_fields import check_stage_fields
 from tocsin.message_manager.stages import STAGE_ID_BYTES, Stage
 from tocsin.message_manager.storing import append_time, check_heard, lack_of_room, reserve_ahead
 from tocsin.model.destination import parse_destination
@@ -56,6 +57,7 @@ class StageService:
         return operation in self._operations
 
     def run(self, operation: str, fields: Fields) -> Result:
+        check_stage_fields(fields)
         found = self._operations[operation](fields)
         return found, self._lsn
 

@@ -48,6 +48,7 @@ def describe_destination(state: DestinationState) -> dict[str, Any]:
     return {
         "id": state.id, "address": str(state.address), "connection": state.connection,
         "incarnation": state.incarnation, "born": state.born, "cluster": state.cluster,
+        "owner": state.owner,
         "options": state.options.fields(),
         "next_offset": state.log.next_offset, "holds": state.holds.fields(),
         "rows": _rows(state),

@@ -9,10 +9,12 @@ from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.ledger import Ledger
 from tocsin.message_manager.records import RecordKind, write_map
+from tocsin.message_manager.subscriptions import check_owner
 from tocsin.message_manager.view import QUEUE_VIEW, Subscription, View
 from tocsin.model.destination import Kind
 from tocsin.model.errors import IllegalState, InvalidDestination, ResourceExhausted
-from tocsin.model.limits import SUBSCRIPTIONS_PER_TOPIC_MAX
+from tocsin.model.limits import SUBSCRIPTIONS_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_USER_MAX
+from tocsin.model.spelling import check_spelling
 
 
 def view_for(directory: Directory, state: DestinationState, opened: OpenConsumer, ledger: Ledger) -> View:
@@ -27,6 +29,7 @@ def view_for(directory: Directory, state: DestinationState, opened: OpenConsumer
         opened.shared,
         opened.selector or None,
         opened.no_local,
+        opened.user,
     )
     if wanted.name is None:
         if wanted.durable or wanted.shared:
@@ -52,6 +55,7 @@ def _shared_volatile(
             continue
         known = view.subscription
         assert known is not None
+        check_owner(known, wanted.owner)
         if other is not state or not known.same_terms(wanted):
             raise IllegalState(f"The shared subscription {wanted.name!r} is in use with another topic or selector.")
         return view
@@ -65,18 +69,19 @@ def _durable(
     found = directory.durable.get((wanted.client_id, wanted.name))
     if found is None:
         return _subscribe(directory, state, wanted, opened, ledger)
-    owner, view = found
+    place, view = found
     known = view.subscription
     assert known is not None
+    check_owner(known, wanted.owner)
     _check_kind(known, wanted.shared)
-    if owner is state and known.same_terms(wanted):
+    if place is state and known.same_terms(wanted):
         if view.consumers and not wanted.shared:
             raise IllegalState(f"The durable subscription {wanted.name!r} has an active consumer already.")
         return view
     if view.consumers or view.locks:
         raise IllegalState(f"The durable subscription {wanted.name!r} is in use with another topic or selector.")
     # J79: other terms while nobody uses it mean a new subscription.
-    unsubscribe(directory, owner, view, ledger)
+    unsubscribe(directory, place, view, ledger)
     return _subscribe(directory, state, wanted, opened, ledger)
 
 
@@ -105,6 +110,7 @@ def check_free(view: View, fields: dict[str, Any]) -> None:
     """Refuses while a subscription of another topic has to keep its name."""
     known = view.subscription
     assert known is not None
+    check_owner(known, fields.get("user"))
     if not known.durable:
         raise IllegalState(f"The shared subscription {known.name!r} is in use with another topic or selector.")
     _check_kind(known, fields["shared"])
@@ -117,11 +123,12 @@ def _subscribe(
 ) -> View:
     if len(state.views) >= SUBSCRIPTIONS_PER_TOPIC_MAX:
         raise ResourceExhausted(f"{state.address} has {SUBSCRIPTIONS_PER_TOPIC_MAX} subscriptions, which is the most.")
+    _check_new(directory, wanted)
     start = start_offset(state, opened.start)
     fields: dict[str, Any] = {
         "destination": state.id, "view": state.next_view, "start": start, "name": wanted.name,
         "client_id": wanted.client_id, "shared": wanted.shared, "selector": wanted.selector,
-        "no_local": wanted.no_local, "filtered_from": state.log.next_offset,
+        "no_local": wanted.no_local, "filtered_from": state.log.next_offset, "owner": wanted.owner,
     }  # fmt: skip
     # What is sent from now on gets this LSN or a higher one.
     lsn = ledger.last_lsn() + 1
@@ -134,12 +141,24 @@ def _subscribe(
     return view
 
 
+def _check_new(directory: Directory, wanted: Subscription) -> None:
+    if wanted.name is not None:
+        check_spelling(wanted.name, "subscription name", InvalidDestination)
+    has = 0 if wanted.owner is None or not wanted.durable else directory.durable.owned(wanted.owner)
+    if has >= SUBSCRIPTIONS_PER_USER_MAX:
+        raise ResourceExhausted(
+            f"A user has at most {SUBSCRIPTIONS_PER_USER_MAX} durable subscriptions; delete some that are not needed."
+        )
+
+
 def apply_subscribe(
     directory: Directory, state: DestinationState, fields: dict[str, Any], durable: bool, lsn: int
 ) -> View:
     subscription = Subscription(
-        fields["name"], fields["client_id"], durable, fields["shared"], fields["selector"], fields["no_local"]
-    )
+        fields["name"], fields["client_id"], durable, fields["shared"], fields["selector"], fields["no_local"],
+        # A record of a former release names no owner.
+        fields.get("owner"),
+    )  # fmt: skip
     view = View(fields["view"], fields["start"], subscription, lsn)
     view.filtered_from = fields["filtered_from"]
     state.apply_subscribe(view)

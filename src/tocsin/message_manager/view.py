@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from tocsin.message_manager.consumer import EVERYTHING, Consumer, ReadyKey
 from tocsin.message_manager.locks import Locks
+from tocsin.message_manager.searching import Search
 from tocsin.message_manager.selector import Selector
 from tocsin.model.ranges import Range, RangeSet, subtract
 
@@ -58,6 +59,8 @@ class Subscription:
     shared: bool
     selector: str | None
     no_local: bool
+    owner: str | None = None
+    """The user who made it; None: it is nobody's."""
 
     def same_terms(self, other: Subscription) -> bool:
         return self.selector == other.selector and self.no_local == other.no_local
@@ -66,8 +69,8 @@ class Subscription:
 class View:
     __slots__ = (
         "born", "connection", "consumers", "cursors", "drained", "filtered_from", "finished", "groups", "id", "idle",
-        "later", "locks", "pending_reserves", "ready", "requested", "reserved", "selector", "set_aside", "start",
-        "subscription", "suspect_below", "turn", "unreadable",
+        "later", "locks", "pending_reserves", "ready", "requested", "reserved", "search", "selector", "set_aside",
+        "start", "subscription", "suspect_below", "turn", "unreadable",
     )  # fmt: skip
 
     def __init__(self, view_id: int, start: int, subscription: Subscription | None, born: int = 0) -> None:
@@ -101,9 +104,12 @@ class View:
         self.pending_reserves: deque[tuple[int, int]] = deque()
         # After a restart: fresh messages below this may have been delivered before.
         self.suspect_below = 0
-        # A topic view's selector is applied when a message is stored; older messages are filtered on the way out.
+        # A topic view's selector is applied when a message is stored; messages before `filtered_from` are filtered on
+        # the way out, since they are older than the view, or too dear to be filtered at once.
         self.selector: Selector | None = None
         self.filtered_from = start
+        # The row that the selector was last asked about on the way out.
+        self.search: Search | None = None
         # Nothing to hand out until something is stored or comes back.
         self.idle = False
 

@@ -1,9 +1,17 @@
 """The vocabulary that every other package shares; it imports nothing of ours.
 
 errors        the one error tree, each error with its wire code
+faults        errors that nobody raised on purpose: counted, logged, contained
 limits        every bound, with asserts that relate them
+entrance_limits  those of who comes in
+traffic_limits  those of what is under way between clients and a server
+selector_limits  those of message selectors
+spark_limits  those of the Spark data source
 identity      unique ids and the distinct number types (LSN, offset, sequence)
 destination   queues and topics and what a name may look like
+spelling      how a new name may be written
+secret        passwords and tokens that hide themselves
+visible       text of others, for terminals and logs
 values        JMS value types and their self-describing byte form
 conversion    the JMS conversion tables
 ranges        sorted, disjoint ranges of numbers: acknowledgements and reserves

@@ -229,10 +229,12 @@ def encode_body(body: Any, serializers: Serializers = NO_SERIALIZERS) -> tuple[B
     return BodyKind.OBJECT, serializers.encode(body)
 
 
-def decode_body(kind: BodyKind, data: Bytes, serializers: Serializers = NO_SERIALIZERS) -> Any:
+def decode_body(kind: BodyKind, data: Bytes | None, serializers: Serializers = NO_SERIALIZERS) -> Any:
     """The way back, for one message; text and bytes of whole batches are sliced elsewhere."""
     if kind is BodyKind.EMPTY:
         return None
+    if data is None:
+        raise MessageFormatError(f"A {kind.name.lower()} body is missing.")
     if kind is BodyKind.TEXT:
         return str(data, "utf-8")
     if kind is BodyKind.BYTES:

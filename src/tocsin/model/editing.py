@@ -18,7 +18,7 @@ from tocsin.model.values import type_of
 def slice_block(block: Block, start: int, end: int) -> bytes:
     """A block of the messages from start up to end, with their own sequences."""
     assert 0 <= start < end <= block.count
-    columns = [_slice_column(column, start, end) for column in block.columns()]
+    columns = [slice_column(column, start, end) for column in block.columns()]
     return encode_block(_header(block, start, end), columns)
 
 
@@ -36,7 +36,7 @@ def readdress(
     header.destination, header.destination_kind = destination.name, destination.kind
     header.delivery_time = header.earliest_expiry = 0
     columns = [
-        _slice_column(column, start, end)
+        slice_column(column, start, end)
         for column in block.columns()
         if column.column != Column.EXPIRY and not (column.name and (column.name in add or column.name in remove))
     ]
@@ -53,7 +53,8 @@ def _header(block: Block, start: int, end: int) -> BatchHeader:
     return header
 
 
-def _slice_column(column: ColumnData, start: int, end: int) -> ColumnData:
+def slice_column(column: ColumnData, start: int, end: int) -> ColumnData:
+    """The rows of a column from start up to end."""
     validity = None if column.validity is None else slice_bits(column.validity, start, end)
     if column.offsets is None:
         size = ELEMENT_BYTES[column.type]

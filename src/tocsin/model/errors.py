@@ -28,9 +28,11 @@ TocsinError
 ├── TimedOut                      the answer did not come in the time given; the outcome may be unknown
 ├── ConnectionFailed              no server could be reached, or it went away for good
 ├── ProtocolError                 the peer broke the protocol: its fault, or a version mismatch
+├── InternalError                 a fault of the server's own, contained: what was asked for ends, the server goes on
 ├── PipelineFailed                a Spark query ended with an error, whose cause the text names
 └── EnvironmentFailure            what a server finds around itself
     ├── ArchiveDamaged            a Parquet archive contradicts its own log
+    ├── BrokenInvariant           what a server knows may differ from its journal: only a start can tell
     ├── ConfigError
     ├── DataDirectoryInUse
     ├── JournalDamaged
@@ -42,6 +44,8 @@ Every error that crosses the wire does so by its `code`; `from_code` is the way 
 """
 
 from __future__ import annotations
+
+from tocsin.model.limits import ERROR_TEXT_BYTES_MAX
 
 
 class TocsinError(Exception):
@@ -158,6 +162,10 @@ class ProtocolError(TocsinError):
     code = 22
 
 
+class InternalError(TocsinError):
+    code = 47
+
+
 class PipelineFailed(TocsinError):
     code = 40
 
@@ -172,6 +180,10 @@ class ConfigError(EnvironmentFailure):
 
 class ArchiveDamaged(EnvironmentFailure):
     code = 36
+
+
+class BrokenInvariant(EnvironmentFailure):
+    code = 48
 
 
 class DataDirectoryInUse(EnvironmentFailure):
@@ -205,3 +217,11 @@ assert len(_BY_CODE) == len(_tree(TocsinError)), "two errors share a wire code"
 def from_code(code: int, message: str) -> TocsinError:
     """The error that a peer sent; a code of a newer peer becomes the root error, with its text."""
     return _BY_CODE.get(code, TocsinError)(message)
+
+
+def text_of(error: TocsinError) -> str:
+    """The error's text as it crosses the wire: it can be written as UTF-8, and what it quotes does not make it long."""
+    text = str(error)
+    if len(text) > ERROR_TEXT_BYTES_MAX // 4:
+        return text.encode("utf-8", "replace")[:ERROR_TEXT_BYTES_MAX].decode("utf-8", "ignore")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -43,27 +43,16 @@ CLIENT_ID_BYTES_MAX = 255
 USER_NAME_BYTES_MAX = 255
 SETTING_NAME_CHARACTERS_MAX = 64
 
-# Selectors.
-SELECTOR_CHARACTERS_MAX = 8_192
-SELECTOR_TOKENS_MAX = 1_000
-"""Commas are not counted: they only separate the items of an IN list, which has its own bound."""
-SELECTOR_NESTING_MAX = 64
-SELECTOR_IN_LIST_ITEMS_MAX = 500
-SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX = 512
-"""Bounds the bit masks of a LIKE pattern, and with them the work per character of text."""
-SELECTOR_DIGITS_MAX = 25
-"""More digits than any long has; keeps a run of thousands of digits away from int()."""
-SELECTOR_CLAUSES_MAX = 8
-"""Each clause costs a compilation; what is beyond stays together as the last clause."""
-
 # Login.
 LOGIN_SECONDS_MAX = 10.0
 LOGIN_MESSAGE_BYTES_MAX = 2 * KIB
 LOGIN_NONCE_CHARACTERS_MIN = 16
 LOGIN_NONCE_CHARACTERS_MAX = 128
 PASSWORD_BYTES_MAX = KIB
-PASSWORD_ITERATIONS_MIN = 4_096
-"""What RFC 7677 asks for at least."""
+PASSWORD_ITERATIONS_MIN = 100_000
+"""Fewer are refused by clients and made by nobody: whoever plays the server could try passwords that much faster."""
+PASSWORD_ITERATIONS_READ_MIN = 4_096
+"""What RFC 7677 asks for at least. A users file may still hold fewer than the above, for users who can't log in."""
 PASSWORD_ITERATIONS_DEFAULT = 100_000
 PASSWORD_ITERATIONS_MAX = 2_000_000
 """What a hostile server can make a client compute; a users file with more would lock its users out."""
@@ -78,6 +67,8 @@ FRAME_BYTES_BEFORE_LOGIN = 4 * KIB
 RANGES_PER_FRAME_MAX = BATCH_MESSAGES_MAX
 FRAME_BYTES_MAX = BLOCK_BYTES_MAX + 16 * RANGES_PER_FRAME_MAX + 4 * KIB
 """A delivery of the largest block in the most ranges, 16 bytes each."""
+CONTROL_BYTES_MAX = 4 * MIB
+"""Of a frame that carries a map: what a client asks for, and what it is told."""
 RANGES_PER_FRAME_SENT = 4_096
 """What our client puts into one settlement, so that none holds up what is behind it."""
 REASON_BYTES_MAX = KIB
@@ -119,12 +110,27 @@ STREAM_PARTS_MAX = 64
 # Destinations.
 DESTINATIONS_MAX = 100_000
 SUBSCRIPTIONS_PER_TOPIC_MAX = 10_000
-INBOX_COMMANDS_MAX = 1_024
+
+# Of one user, or of one connection where nobody has to log in.
+CONNECTIONS_PER_USER_MAX = 2_000
+SESSIONS_PER_USER_MAX = 10_000
+PRODUCERS_PER_USER_MAX = 20_000
+CONSUMERS_PER_USER_MAX = 20_000
+DESTINATIONS_PER_USER_MAX = 20_000
+TEMPORARIES_PER_USER_MAX = 1_000
+SUBSCRIPTIONS_PER_USER_MAX = 10_000
+"""Durable ones, in a group; destinations are counted there too, the others at a client manager."""
+INBOX_COMMANDS_MAX = 65_536
+"""Commands that wait in a message manager before it takes no more from its links; each connection's own bound comes
+long before."""
 COMMANDS_PER_TURN = 64
+ANSWER_ITEMS_PER_RUN = 1_000
+"""Items that answers to requests have in one run of a message manager, before the others wait for the next."""
 GROUPS_PER_VIEW_MAX = 10_000
 GROUP_RESERVED_MESSAGES_MAX = 10_000
-BROWSE_MESSAGES_MAX = 10_000
 ROWS_PER_STEP = 256
+FAULT_PAUSE_SECONDS = 1.0
+"""How long a destination whose turn has met a mistake of ours waits for its next one."""
 READ_AHEAD_BYTES = 2 * MIB
 RANGE_READ_BYTES = 4 * MIB
 RANGE_READ_ROWS = 512
@@ -146,35 +152,15 @@ SESSION_CLOSE_SECONDS = 10.0
 """How long closing a session or a producer waits for one answer of the server, when the application says nothing."""
 LAST_WORDS_SECONDS = 1.0
 """How long a session that gave up waiting takes to end at the server."""
+DEPARTURES_PER_TICK = 128
+"""Sessions, consumers or connections that vanished with their client manager and are ended at once."""
+SWEPT_PER_TURN = 512
+"""Connections that a client manager looks at in one turn for those that are silent."""
+VANISHED_PER_TURN = 64
+"""Clients that did not come back, or fell silent, and are ended in one turn."""
 PRODUCER_ROWS_MAX = 100_000
 PRODUCER_SILENCE_SECONDS = 24 * 3600.0
 CACHE_BYTES_DEFAULT = 64 * MIB
-
-# Spark.
-SPARK_BATCH_ROWS = 65_536
-SPARK_BATCH_BYTES = 32 * MIB
-"""What one record batch takes; a block that is larger by itself makes one of its own."""
-SPARK_TASK_ROWS_MIN = 100_000
-"""Fewer rows are not worth a task more: starting one costs as long as reading these."""
-SPARK_TASK_ROWS = 1_000_000
-SPARK_TASKS_PER_CORE = 4
-SPARK_OFFSETS_PER_TRIGGER = 2_000_000
-SPARK_CONNECTIONS_MAX = 8
-"""Servers that one Python worker keeps a connection to."""
-SPARK_CONNECT_PAUSE_SECONDS = 0.5
-SPARK_ABORT_SECONDS = 5.0
-"""So long a failed write waits for the server to drop what was staged, which else expires."""
-SPARK_PATTERN_SECONDS = 1.0
-"""So long a list of destinations that match a pattern is good."""
-SPARK_HOLD_SECONDS = 7 * 24 * 3600.0
-SPARK_HOLD_REFRESH_SECONDS = 600.0
-SPARK_DRAIN_SECONDS = 24 * 3600.0
-SPARK_WARMING_SECONDS_MAX = 600.0
-"""So long a run that makes the cache of Spark's classes may take."""
-SPARK_CLASS_CACHES_MAX = 3
-"""Caches of Spark's classes that are kept, one for each pair of Java and Spark; each has more than 100 MB."""
-SPARK_DRAIN_TAKES_MAX = 64
-"""Takes of one queue in one trigger; what is left comes with the next."""
 
 # Stages.
 STAGES_PER_DESTINATION_MAX = 16_384
@@ -255,6 +241,8 @@ BUS_TURN_BYTES_MAX = MIB
 BUS_READS_PER_TURN = 16
 BUS_SOCKET_BUFFER_BYTES = 16 * MIB
 BUS_MESSAGE_BYTES_MAX = FRAME_BYTES_MAX
+BUS_MESSAGE_CHUNKS_MAX = BUS_MESSAGE_BYTES_MAX // (BUS_DATAGRAM_BYTES_MIN // 2)
+"""Pieces of one message; all but its first and last fill a datagram, of which half is far more than its headers."""
 BUS_CONTROL_MESSAGE_BYTES_MAX = 64 * KIB
 BUS_WAITING_BYTES = 4 * MIB
 """What may wait for the window before senders are held back; the last message may go beyond it."""
@@ -268,15 +256,25 @@ BUS_CONTROL_WINDOW_BYTES = MIB
 BUS_CONTROL_WINDOW_PACKETS = 1_024
 BUS_ACKNOWLEDGE_BYTES = 512 * KIB
 BUS_ACKNOWLEDGE_PACKETS = 512
+BUS_GAPS_MAX = 1_024
+"""Ranges of packets that one stream of a sender may miss; what would make more of them is refused, and comes again."""
 BUS_NAK_RANGES_MAX = 64
 BUS_NAK_PACKETS_MAX = 2_048
+BUS_NAK_TRIES_MAX = 64
+"""Requests in vain after which packets are lost, about 17 s at the longest pause. An honest sender that is heard
+answers one of them, also where half of all datagrams is lost."""
 BUS_RESEND_BYTES_PER_SECOND = 256 * MIB
 BUS_RESEND_BURST_BYTES = 4 * MIB
 BUS_REPLAY_PACKETS = 1_024
 BUS_PACKETS_PER_KEY = 1 << 22
 """A key seals at most 2**34 blocks of 16 bytes, about what TLS 1.3 allows AES-GCM."""
 BUS_STRANGERS_PER_SECOND = 200
-"""Datagrams of incarnations never heard before that are worth deriving a key for."""
+"""Datagrams of incarnations never heard before, or under another key than the last, that are worth deriving a key for,
+of all that come from elsewhere than the node they name."""
+BUS_NEWCOMERS_PER_SECOND = 50
+"""The same for each node of the cluster, of what comes from its own address: nobody else uses that up."""
+BUS_CLAIMS_PER_NODE = 4
+"""Incarnations of one node that are heard and have not shown yet that they are no recording; the oldest gives way."""
 BUS_SECRET_BYTES_MIN = 32
 BUS_HEARTBEAT_SECONDS = 0.1
 BUS_SUSPECT_SECONDS = 0.3
@@ -296,6 +294,12 @@ GROUP_MEMBERS_MAX = 16
 COPIES_MAX = 2
 """Members that must have a record on disk before it is confirmed, and what a destination can ask for."""
 GROUP_VOTERS_MAX = 31
+GROUP_NUMBER_MAX = 1 << 62
+"""LSNs, ballots and versions that are taken from others: more than will ever be, with room to count on in 64 bits."""
+GROUP_SECONDS_MAX = 253_402_300_800.0
+"""Times that are taken from others: up to the year 10,000."""
+GROUP_REPLICAS_KNOWN_MAX = 4_096
+"""Replicas of a group of which starts are remembered, those of lost disks among them."""
 VOTER_ANSWERS_MAX = 64
 """Answers of a voter that wait for its disk."""
 STARTS_KEPT_MAX = 64
@@ -356,11 +360,10 @@ COMMANDS_PER_MESSAGE_MAX = 1_024
 ERROR_TEXT_BYTES_MAX = 4 * KIB
 COMMANDS_BYTES_MAX = MIB
 """Of one message; a single command may be larger."""
-COMMANDS_WAITING_MAX = 8_192
-"""Commands for one group before clients are not read for a while."""
+COMMAND_BYTES_MAX = BUS_MESSAGE_BYTES_MAX - KIB
+"""Of one command or answer between managers, which may be a message of the bus by itself."""
 REQUESTS_PER_GROUP_MAX = 65_536
 """Requests that one group has not answered; more are refused until it does."""
-COMMANDS_WAITING_BYTES_MAX = 32 * MIB
 CONNECTIONS_PER_KEEP = 512
 NAMES_CACHED_MAX = 100_000
 NAME_RETRIES_MAX = 5
@@ -369,7 +372,11 @@ LINK_ANSWER_SECONDS = 0.25
 LINK_ANSWER_SECONDS_MAX = 2.0
 """How long a new link waits for its first answer before another one is begun: twice as long each time."""
 HELD_RANGES_MAX = PREFETCH_MAX
-"""Ranges that a consumer holds when it resumes: at worst each message it was sent is one by itself."""
+"""Ranges that a consumer may hold; one whose settlements leave more gaps is closed."""
+SETTLED_RANGES_PER_LOOK = 16_384
+"""So many ranges a consumer settles between two looks at how many it holds."""
+LOCKS_PER_CONSUMER_MAX = 1_000_000
+"""Rows, and parts of rows, that a consumer was given and has not settled; then it gets no more for now."""
 CLIENT_IDS_MAX = 10 * CONNECTIONS_MAX
 NAME_SLOTS = 1_024
 NAMES_MAX = 10 * DESTINATIONS_MAX
@@ -400,27 +407,13 @@ REDELIVERY_LIMIT = 10
 RECONNECT_PAUSE_SECONDS_FIRST = 0.05
 RECONNECT_PAUSE_SECONDS_MAX = 5.0
 
-# Archives that a Spark pipeline writes.
-ARCHIVE_SNAPSHOT_COMMITS = 64
-ARCHIVE_COMMIT_TRIES_MAX = 16
-"""Commits that others may make before ours; only a compaction and an archive ever meet."""
-ARCHIVE_SETTLE_SECONDS = 2.0
-"""How long a reader waits for a live archive to move files that it has committed."""
-ARCHIVE_GRACE_SECONDS = 3600.0
-"""How long files that a newer commit does without stay for readers of an older one."""
-REPLAY_CHUNK_ROWS = 200_000
-REPLAY_CHUNK_ROWS_MAX = 2_000_000
-REPLAY_CHUNK_SECONDS = 2.0
-"""A rate is kept from chunk to chunk, so a chunk has no more rows than this much time allows."""
-REPLAY_ID_CHARACTERS_MAX = 64
-VERIFY_EXAMPLES_MAX = 20
-
 assert MESSAGE_BYTES_DEFAULT <= MESSAGE_BYTES_MAX < BLOCK_BYTES_MAX
 assert BLOCK_BYTES_MAX < FRAME_BYTES_MAX < SEGMENT_BYTES_DEFAULT // 2, "a largest block must fit a segment"
 assert FRAME_BYTES_BEFORE_LOGIN < FRAME_BYTES_MAX < OUTBOUND_BYTES_MAX, "a slow connection may have a largest frame"
 assert LOGIN_MESSAGE_BYTES_MAX + USER_NAME_BYTES_MAX + KIB < FRAME_BYTES_BEFORE_LOGIN, "a login must fit its frame"
 assert 4 * LOGIN_NONCE_CHARACTERS_MAX + 2 * SALT_BYTES_MAX < LOGIN_MESSAGE_BYTES_MAX, "two nonces are in one message"
 assert 3 * USER_NAME_BYTES_MAX + LOGIN_NONCE_CHARACTERS_MAX < LOGIN_MESSAGE_BYTES_MAX, "an escape is three characters"
+assert PASSWORD_ITERATIONS_READ_MIN <= PASSWORD_ITERATIONS_MIN
 assert PASSWORD_ITERATIONS_MIN <= PASSWORD_ITERATIONS_DEFAULT <= PASSWORD_ITERATIONS_MAX
 assert CLIENT_BATCH_MESSAGES <= BATCH_MESSAGES_MAX and CLIENT_BATCH_BYTES < BLOCK_BYTES_MAX
 assert 2 * SINK_BLOCK_BYTES <= PRODUCER_WINDOW_BYTES and SINK_BLOCK_BYTES < BLOCK_BYTES_MAX
@@ -431,9 +424,10 @@ assert REASON_BYTES_MAX < 1 << 16, "the length of a reason is a u16"
 assert SEQUENCE_MAX < 1 << 63, "a sequence travels as a JMS long, too"
 assert VALUE_ITEMS_MAX < SNAPSHOT_ITEMS_MAX
 assert PAGE_ITEMS_MAX * 32 < VALUE_ITEMS_MAX, "a page of items with their fields is one value"
-assert SELECTOR_NESTING_MAX < SELECTOR_TOKENS_MAX < SELECTOR_CHARACTERS_MAX
-assert SELECTOR_IN_LIST_ITEMS_MAX < SELECTOR_TOKENS_MAX
-assert SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX < SELECTOR_CHARACTERS_MAX
+assert FRAME_BYTES_BEFORE_LOGIN < CONTROL_BYTES_MAX < FRAME_BYTES_MAX
+assert 2 * 16 * HELD_RANGES_MAX + KIB < CONTROL_BYTES_MAX, "what a consumer keeps and what is finished are one answer"
+assert STAGES_PER_COMMIT_MAX * (DESTINATION_NAME_BYTES_MAX + 128) < CONTROL_BYTES_MAX, "a largest commit is one frame"
+assert BLOCK_BYTES_MAX + 2 * KIB < COMMAND_BYTES_MAX and CONTROL_BYTES_MAX < COMMAND_BYTES_MAX
 assert RANGES_PER_FRAME_SENT <= RANGES_PER_FRAME_MAX
 assert CLIENT_BATCH_BYTES <= PRODUCER_WINDOW_BYTES < SEGMENT_BYTES_DEFAULT // 2
 assert CLIENT_WAITING_BYTES_MAX <= STAGE_WAITING_BYTES_MAX
@@ -469,7 +463,7 @@ assert 16 * HELD_RANGES_MAX + 128 * KIB < BUS_MESSAGE_BYTES_MAX, "a consumer tha
 assert GROUPS_MAX <= NAME_SLOTS, "each group keeps some names"
 assert ACKNOWLEDGE_WITHIN_SECONDS < SESSION_GRACE_SECONDS < LEASE_SECONDS < PRODUCER_SILENCE_SECONDS
 assert BUS_DATAGRAM_BYTES_MIN < BUS_DATAGRAM_BYTES_MAX <= BUS_BURST_BYTES_MAX < 1 << 16, "what UDP over IPv4 carries"
-assert BUS_MEMBERS_MAX * 6 + 256 < BUS_DATAGRAM_BYTES_MIN, "a heartbeat with all members is one datagram"
+assert BUS_MEMBERS_MAX * 8 + 160 < BUS_DATAGRAM_BYTES_MIN, "a heartbeat with all members is one datagram"
 assert BUS_NAK_RANGES_MAX * 16 + 128 < BUS_DATAGRAM_BYTES_MIN, "a request for what is missing is one datagram"
 assert BUS_BURST_BYTES_MAX < BUS_WINDOW_BYTES_MIN < BUS_WINDOW_BYTES < BUS_SOCKET_BUFFER_BYTES
 assert 2 * BUS_ACKNOWLEDGE_BYTES <= BUS_WINDOW_BYTES and 2 * BUS_ACKNOWLEDGE_PACKETS <= BUS_WINDOW_PACKETS
@@ -484,5 +478,3 @@ assert BUS_NAK_SECONDS < BUS_RESEND_REPEAT_SECONDS < BUS_NAK_RETRY_SECONDS_MIN /
 assert BUS_NAK_RETRY_SECONDS_MIN < BUS_NAK_RETRY_SECONDS < BUS_NAK_RETRY_SECONDS_MAX
 assert BUS_ACKNOWLEDGE_SECONDS < BUS_PROMPT_SECONDS < BUS_HEARTBEAT_SECONDS
 assert 2 * BUS_HEARTBEAT_SECONDS < BUS_SUSPECT_SECONDS < BUS_DOWN_SECONDS < SESSION_GRACE_SECONDS
-assert BATCH_MESSAGES_MAX <= SPARK_BATCH_ROWS and BLOCK_BYTES_MAX < SPARK_BATCH_BYTES < 1 << 31, "Arrow offsets are i32"
-assert SPARK_HOLD_REFRESH_SECONDS * 4 < SPARK_HOLD_SECONDS, "a query that lives never loses its hold"

@@ -179,6 +179,13 @@ def encode_value(value: object, items_max: int = VALUE_ITEMS_MAX) -> bytes:
     return bytes(encoder.out)
 
 
+def encode_fields(fields: Mapping[str, Any]) -> bytes:
+    """The map of a request, of another control message or of a record: chars are texts, see `decode_fields`."""
+    encoder = _FieldsEncoder(VALUE_ITEMS_MAX)
+    encoder.value(fields, 0)
+    return bytes(encoder.out)
+
+
 class _Encoder:
     __slots__ = ("items_left", "out")
 
@@ -189,7 +196,7 @@ class _Encoder:
         self.items_left -= 1
         if depth > VALUE_DEPTH_MAX or self.items_left < 0:
             raise MessageFormatError(f"A value has too many items or is nested deeper than {VALUE_DEPTH_MAX} levels.")
-        kind = type_of(value)
+        kind = self.kind(value)
         self.out.append(kind)
         fixed = _FIXED.get(kind)
         if fixed is not None:
@@ -212,9 +219,19 @@ class _Encoder:
                 self.run(_utf8(name))
                 self.value(item, depth + 1)
 
+    def kind(self, value: object) -> Type:
+        return type_of(value)
+
     def run(self, raw: bytes | bytearray) -> None:
         self.out += _LENGTH.pack(len(raw))
         self.out += raw
+
+
+class _FieldsEncoder(_Encoder):
+    __slots__ = ()
+
+    def kind(self, value: object) -> Type:
+        return Type.STRING if isinstance(value, str) else type_of(value)
 
 
 def _utf8(text: object) -> bytes:
@@ -228,15 +245,30 @@ def _utf8(text: object) -> bytes:
 
 def decode_value(data: Bytes, items_max: int = VALUE_ITEMS_MAX) -> Any:
     """Decodes exactly one value; anything behind it is an error."""
-    decoder = _Decoder(memoryview(data), items_max)
+    return _whole(_Decoder(memoryview(data), items_max))
+
+
+def decode_map(data: Bytes, items_max: int = VALUE_ITEMS_MAX) -> dict[str, Any]:
+    return _map(decode_value(data, items_max))
+
+
+def decode_fields(data: Bytes) -> dict[str, Any]:
+    """The map of a request or of another control message: all its texts are such that UTF-8 can write them again.
+
+    A JMS char may be half of a surrogate pair, which in a body is the application's affair. As a name it could be
+    taken in, and never be written: not to a record, not to a snapshot, not to another node.
+    """
+    return _map(_whole(_FieldsDecoder(memoryview(data), VALUE_ITEMS_MAX)))
+
+
+def _whole(decoder: _Decoder) -> Any:
     value = decoder.value(0)
     if decoder.position != len(decoder.data):
         raise MessageFormatError(f"{len(decoder.data) - decoder.position} bytes follow a complete value.")
     return value
 
 
-def decode_map(data: Bytes, items_max: int = VALUE_ITEMS_MAX) -> dict[str, Any]:
-    value = decode_value(data, items_max)
+def _map(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise MessageFormatError("Expected a map of named values.")
     return value
@@ -265,6 +297,9 @@ class _Decoder:
         except UnicodeDecodeError as error:
             raise MessageFormatError("A string value is not valid UTF-8.") from error
 
+    def char(self, unit: int) -> str:
+        return Char(chr(unit))
+
     def value(self, depth: int) -> Any:
         self.items_left -= 1
         if depth > VALUE_DEPTH_MAX or self.items_left < 0:
@@ -277,7 +312,7 @@ class _Decoder:
         if fixed is not None:
             raw = fixed.unpack(self.take(fixed.size))[0]
             if kind is Type.CHAR:
-                return Char(chr(raw))
+                return self.char(raw)
             return _NARROW[kind](raw) if kind in _NARROW else raw
         if kind is Type.NULL:
             return None
@@ -288,3 +323,14 @@ class _Decoder:
         if kind is Type.LIST:
             return [self.value(depth + 1) for _ in range(self.length())]
         return {self.text(): self.value(depth + 1) for _ in range(self.length())}
+
+
+class _FieldsDecoder(_Decoder):
+    __slots__ = ()
+
+    def char(self, unit: int) -> str:
+        if 0xD800 <= unit <= 0xDFFF:
+            raise MessageFormatError(
+                f"A character is half of a surrogate pair (U+{unit:X}), which is no text by itself."
+            )
+        return chr(unit)

@@ -13,6 +13,7 @@ workers          who does disk work; threads does it in threads
 group_member     one member of a message manager group: the machines of replication, over its disk and its state
 group_state      who has that state: a standby that follows, or a primary that serves
 group_primary    a member that serves client managers; group_links are their links to it
+reply_pieces     its answers, cut into messages of the bus
 topic_hold       what waits after a promotion until all of them have linked
 group_log        its log; group_journal is what the message manager sees of it
 group_disk       what it has its disk do; group_store is one opening of its files, group_snapshots takes snapshots

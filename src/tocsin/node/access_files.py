@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from tocsin.model.errors import ConfigError
+from tocsin.model.limits import PASSWORD_ITERATIONS_MIN
 from tocsin.node.config import ServerConfig
-from tocsin.runtime.tls import Certificate, reload_certificate, server_context
+from tocsin.runtime.tls import Certificate, reload_certificate, server_context, shown_certificate
 from tocsin.runtime.users_file import Users, UsersFile
+from tocsin.wire.channel_binding import server_end_point
+from tocsin.wire.decoys import Shape, Shapes
 from tocsin.wire.scram import Credentials
+
+log = logging.getLogger("tocsin")
 
 
 class AccessFiles:
@@ -17,17 +24,29 @@ class AccessFiles:
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._users = self._load_users()
+        self._shapes = self._shapes_of(self._users)
         self.tls: ssl.SSLContext | None = None
+        # Of the certificate in use, and of the one before: a connection may have begun with that.
+        self._bindings: list[bytes] = []
 
     @property
     def finder(self) -> Callable[[str], Credentials | None] | None:
         """Finds a user's credentials, as the file was read last; None where nobody has to log in."""
         return None if self._users is None else self._find
 
+    def shapes(self) -> Shapes:
+        """What logins of these users show, for those of names that nobody has."""
+        return self._shapes
+
     def make_tls(self) -> ssl.SSLContext | None:
         if self._config.tls_cert is not None:
             self.tls = server_context(self._certificate(), client_ca=self._config.tls_client_ca)
+            self._bindings = [self._binding()]
         return self.tls
+
+    def bindings(self) -> Sequence[bytes]:
+        """What a login over TLS to this server may be bound to."""
+        return self._bindings
 
     def url(self, port: int) -> str:
         scheme = "tocsins" if self.tls is not None else "tocsin"
@@ -35,18 +54,45 @@ class AccessFiles:
         return f"{scheme}://{host}:{port}"
 
     def reload(self) -> None:
-        """Takes what was changed on disk, for connections from now on; when anything is wrong, all stays as it was."""
+        """Takes what was changed on disk; when anything is wrong, all stays as it was."""
         users = self._load_users()
         if self.tls is not None:
+            binding = self._binding()
             reload_certificate(self.tls, self._certificate())
-        self._users = users
+            self._bindings = list(dict.fromkeys((binding, *self._bindings)))[:2]
+        self._users, self._shapes = users, self._shapes_of(users)
+
+    @staticmethod
+    def _shapes_of(users: Users[Credentials] | None) -> Shapes:
+        found = () if users is None else users.by_name.values()
+        return Shapes(Shape(user.iterations, len(user.salt)) for user in found)
 
     def _load_users(self) -> Users[Credentials] | None:
         path = self._config.users_file
-        return None if path is None else UsersFile(path, Credentials).load()
+        if path is None:
+            return None
+        users = UsersFile(path, Credentials).load()
+        weak = [each.user for each in users.by_name.values() if each.iterations < PASSWORD_ITERATIONS_MIN]
+        if weak:
+            log.warning(
+                "%d users of %s, such as %r, have passwords with fewer than %s iterations, which clients refuse:"
+                " set each of them again with `tocsin user add --replace`.",
+                len(weak),
+                path,
+                weak[0],
+                f"{PASSWORD_ITERATIONS_MIN:,}",
+            )
+        return users
 
     def _find(self, name: str) -> Credentials | None:
         return None if self._users is None else self._users.find(name)
+
+    def _binding(self) -> bytes:
+        own = self._certificate()
+        try:
+            return server_end_point(shown_certificate(own))
+        except ValueError as reason:
+            raise ConfigError(f"The TLS certificate {own.certificate} cannot be used: {reason}") from reason
 
     def _certificate(self) -> Certificate:
         config = self._config

@@ -31,6 +31,7 @@ class Broker:
         self.storage = storage
         self.manager = manager
         self.node = identities.node
+        self._faults = settings.faults
         self.clients = ClientManager(settings, login, identities)
         self.clients.status = self._status
         self._clock = clock = SlewedClock(clock)
@@ -58,12 +59,12 @@ class Broker:
             "group": 1, "primary": node, "epoch": 0, "linked": True, "in_sync": [node], "committed": committed,
             "last": last, "destinations": len(self.manager.directory.by_id), "members": [member],
         }  # fmt: skip
-        return {"groups": [group], "client_managers": [{"node": node, "state": "up"}]}
+        return {"groups": [group], "client_managers": [{"node": node, "state": "up", "faults": self._faults.count}]}
 
     # ---- events
 
-    def connected(self, connection: int, peer: str, near: bool = False) -> None:
-        self.clients.connected(connection, peer, self._clock.now(), near)
+    def connected(self, connection: int, peer: str, near: bool = False, over_tls: bool = False) -> None:
+        self.clients.connected(connection, peer, self._clock.now(), near, over_tls)
 
     def received(self, connection: int, data: bytes) -> int:
         return self.clients.received(connection, data, self._clock.now())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tocsin.node.cluster_config import Channel, ClusterConfig, Group, Node
-from tocsin.runtime.datagrams import Way, group_in, group_out, to_node
+from tocsin.runtime.datagrams import Place, Way, group_in, group_out, to_node
 from tocsin.runtime.fanout import FanoutTransport
 from tocsin.runtime.multicast import MulticastChannel, MulticastTransport
 from tocsin.runtime.networks import NetworksTransport
@@ -38,6 +38,23 @@ def channels_of(group: Group, node: Node) -> list[Channel]:
     return there if node.name in group.members else there[:1]
 
 
+def others(cluster: ClusterConfig, group: Group, node: Node) -> list[Node]:
+    """All other nodes that take part in a group's channels."""
+    return [
+        other
+        for other in cluster.nodes
+        if other.name != node.name and (other.is_client_manager or other.name in group.members)
+    ]
+
+
+def peers(cluster: ClusterConfig, group: Group, node: Node) -> dict[int, frozenset[Place]]:
+    """The others by number, and from where each sends to the group: its own address on each network it is there on."""
+    return {
+        other.number: frozenset(other.place(group.number, channel.network) for channel in channels_of(group, other))
+        for other in others(cluster, group, node)
+    }
+
+
 def open_networks(loop: asyncio.AbstractEventLoop, cluster: ClusterConfig, node: Node) -> NetworksTransport:
     """All sockets, bound; raises ConfigError with the address that can't be used, and leaves none open then."""
     opening = _Opening(loop, cluster, node)
@@ -68,18 +85,11 @@ class _Opening:
         ways = [self._numbers[channel.network] for channel in channels]
         self.whole.route(group_in(group.number), ways[0])
         self.whole.route(group_out(group.number), *ways)
-        for other in self._others(group):
+        for other in others(self._cluster, group, self._node):
             network = meeting_place(group, self._node, other)
             if network is not None and network in self._numbers:
                 self._set_place(group, network, other)
                 self.whole.route(to_node(group.number, other.number), self._numbers[network])
-
-    def _others(self, group: Group) -> list[Node]:
-        return [
-            other
-            for other in self._cluster.nodes
-            if other.name != self._node.name and (other.is_client_manager or other.name in group.members)
-        ]
 
     def _open_multicast(self, group: Group, channel: Channel) -> None:
         name = channel.network
@@ -106,7 +116,7 @@ class _Opening:
         for way in (Way.IN, Way.OUT):
             places = [
                 other.place(group.number, name)
-                for other in self._others(group)
+                for other in others(self._cluster, group, self._node)
                 if way in listens(group, other) and channel in channels_of(group, other)
             ]
             self._fanout[name].set_listeners(way, group.number, places)

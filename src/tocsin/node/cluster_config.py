@@ -138,6 +138,7 @@ class ClusterConfig:
         for node in self.nodes:
             _check_node(self, node)
         _check_places(self)
+        _check_encryption(self)
         _check_slots(self)
 
     @cached_property
@@ -319,6 +320,20 @@ def _check_places(config: ClusterConfig) -> None:
         twice = _repeated(places)
         if twice is not None:
             raise ConfigError(f"{what} {twice}; change the port or the address of one.")
+
+
+def _check_encryption(config: ClusterConfig) -> None:
+    """As clients need TLS where other machines can reach a server."""
+    if config.encryption:
+        return
+    for node in config.nodes:
+        for network, address in node.addresses.items():
+            if not IPv4Address(address).is_loopback:
+                raise ConfigError(
+                    f"The cluster refuses `encryption = false` where other machines can reach it: {node.name} has the"
+                    f" address {address} on the network {network}. Take the line out of [cluster], or give all nodes"
+                    " loopback addresses."
+                )
 
 
 def _check_slots(config: ClusterConfig) -> None:

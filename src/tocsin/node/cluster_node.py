@@ -16,12 +16,14 @@ from typing import NamedTuple, Protocol
 from tocsin.bus.datagram import Stream
 from tocsin.bus.events import Delivered, Event, LostSync, RoomAgain
 from tocsin.bus.membership import MemberChanged, MemberState
+from tocsin.bus.strangers import Peers
 from tocsin.client_manager.cluster_port import ClusterClients
 from tocsin.client_manager.group_link import Outgoing as Commanded
 from tocsin.cluster import envelope
 from tocsin.cluster.envelope import Commands, Envelope, GroupBytes, GroupStatus, MemberRole
 from tocsin.cluster.register_messages import CommitSeen, Heartbeat
 from tocsin.model.errors import ProtocolError
+from tocsin.model.faults import Faults
 from tocsin.model.limits import LOCAL_TURNS_MAX
 from tocsin.model.values import Bytes
 from tocsin.node.bus_outbox import BusOutbox
@@ -40,7 +42,15 @@ _TO_MEMBERS = (b"G", b"C")
 class ClusterBus(Protocol):
     """What is needed of the bus; `tocsin.bus.machine.Bus` is one."""
 
-    def join(self, channel: int, *, listens: Collection[Way], speaks: Collection[Way], datagram_bytes: int) -> None: ...
+    def join(
+        self,
+        channel: int,
+        *,
+        listens: Collection[Way],
+        speaks: Collection[Way],
+        datagram_bytes: int,
+        peers: Peers | None = None,
+    ) -> None: ...
 
     def send(self, address: Address, parts: Sequence[Bytes], stream: Stream = Stream.DATA) -> bool: ...
 
@@ -55,6 +65,8 @@ class Membership(NamedTuple):
     listens: frozenset[Way]
     speaks: frozenset[Way]
     datagram_bytes: int
+    peers: Peers | None = None
+    """Who else may take part, and from where each of them sends; without it, anybody."""
 
 
 class ClusterNode:
@@ -70,8 +82,10 @@ class ClusterNode:
         members: Mapping[int, GroupMember],
         witnesses: Mapping[int, VoterHost],
         clients: ClusterClients | None,
+        faults: Faults | None = None,
     ) -> None:
         """`essential`: the text of the cluster file, which all others must have, too."""
+        self._faults = faults or Faults()
         self.number, self.boot = number, boot
         self.members, self.witnesses, self.clients = dict(members), dict(witnesses), clients
         self._clock, self._bus, self._groups = clock, bus, dict(groups)
@@ -89,7 +103,13 @@ class ClusterNode:
         """Of those that are there."""
         self.malformed = 0
         for group, part in groups.items():
-            bus.join(group, listens=part.listens, speaks=part.speaks, datagram_bytes=part.datagram_bytes)
+            bus.join(
+                group,
+                listens=part.listens,
+                speaks=part.speaks,
+                datagram_bytes=part.datagram_bytes,
+                peers=part.peers,
+            )
 
     # ---- events of the bus
 
@@ -108,11 +128,22 @@ class ClusterNode:
                         self.clients.room(event.address.channel)
 
     def _delivered(self, sender: int, boot: int, address: Address, payload: Buffer) -> None:
+        """Whatever is in a message, an error that nobody expected ends with it."""
+        try:
+            self._hand_on(sender, boot, address, payload)
+        except Exception as error:
+            self._faults.note("taking a message of another node", error)
+
+    def _hand_on(self, sender: int, boot: int, address: Address, payload: Buffer) -> None:
         group, layer = address.channel, bytes(payload[:1])
         if layer == HELLO:
             self._greeted(sender, payload)
         elif layer not in _TO_MEMBERS:
-            self._to_clients(group, sender, boot, payload)
+            if sender in self._groups[group].members:
+                self._to_clients(group, sender, boot, payload)
+            else:
+                # Only the group itself speaks for it.
+                self.malformed += 1
         elif address.way is Way.OUT:
             # Members have heard it on their own address.
             if group in self.witnesses:
@@ -151,7 +182,7 @@ class ClusterNode:
         except ProtocolError:
             self.malformed += 1
             return
-        if isinstance(message, Heartbeat):
+        if isinstance(message, Heartbeat) and sender in self._groups[group].members:
             self.clients.message(group, sender, boot, message, self._clock.now())
 
     def _member_changed(self, event: MemberChanged) -> None:
@@ -269,7 +300,7 @@ class ClusterNode:
             self._send(witness.take_out())
         if self.clients is not None:
             now = self._clock.now()
-            self.clients.pump(now)
+            more |= self.clients.pump(now)
             self._send_commands(self.clients)
             for group, commit in self.clients.take_commits(now):
                 self._tell_voters(group, commit)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tocsin.client_manager.cluster_port import ClusterClients
 from tocsin.client_manager.login import Identities, Login
@@ -13,7 +12,9 @@ from tocsin.client_manager.machine import Settings as ClientSettings
 from tocsin.message_manager.destination import Options
 from tocsin.message_manager.machine import Settings as ManagerSettings
 from tocsin.model.errors import JournalDamaged
-from tocsin.node.bus_networks import channel_bytes, listens, speaks
+from tocsin.model.faults import Faults
+from tocsin.node.access_files import AccessFiles
+from tocsin.node.bus_networks import channel_bytes, listens, peers, speaks
 from tocsin.node.cluster_config import ClusterConfig, Group, Node
 from tocsin.node.cluster_identity import check_identity
 from tocsin.node.cluster_init import group_folder
@@ -23,14 +24,12 @@ from tocsin.node.group_member import GroupMember
 from tocsin.node.identity_files import next_boot
 from tocsin.node.node_config import NodeConfig
 from tocsin.node.voter_host import VoterHost
+from tocsin.runtime.descriptors import connections_max
 from tocsin.runtime.disk import Disk, SystemRandom
 from tocsin.runtime.local import host_identity
 from tocsin.runtime.ports import Clock
-from tocsin.wire.scram import Credentials
 
 log = logging.getLogger("tocsin")
-
-Finder = Callable[[str], Credentials | None] | None
 
 
 @dataclass(slots=True)
@@ -39,6 +38,8 @@ class NodeParts:
     members: dict[int, GroupMember]
     witnesses: dict[int, VoterHost]
     clients: ClusterClients | None
+    faults: Faults = field(default_factory=Faults)
+    """Mistakes of ours that clients and peers have met, in all parts."""
 
     def close(self) -> None:
         for member in self.members.values():
@@ -53,12 +54,13 @@ def memberships(cluster: ClusterConfig, node: Node) -> dict[int, Membership]:
             frozenset(listens(group, node)),
             frozenset(speaks(group, node)),
             channel_bytes(cluster, group),
+            peers(cluster, group, node),
         )
         for group in cluster.groups_of(node)
     }
 
 
-def open_parts(config: NodeConfig, clock: Clock, find_user: Finder) -> NodeParts:
+def open_parts(config: NodeConfig, clock: Clock, access: AccessFiles) -> NodeParts:
     """Reads the data directory, whatever a crash left of it. The boot counter is durable before anything speaks."""
     cluster, node = config.cluster, config.node
     files = Disk(config.server.data_dir)
@@ -76,7 +78,7 @@ def open_parts(config: NodeConfig, clock: Clock, find_user: Finder) -> NodeParts
                 files.sync_directory("")
                 _open_group(parts, config, group, clock)
         if node.is_client_manager:
-            parts.clients = _open_clients(config, parts.boot, find_user)
+            parts.clients = _open_clients(config, parts.boot, access, parts.faults, len(parts.members))
     except BaseException:
         parts.close()
         raise
@@ -87,7 +89,7 @@ def _open_group(parts: NodeParts, config: NodeConfig, group: Group, clock: Clock
     """Damage is told with its folder: a node may have several groups, each with files of the same names."""
     try:
         if config.node.name in group.members:
-            parts.members[group.number] = _open_member(config, group, parts.boot, clock)
+            parts.members[group.number] = _open_member(config, group, parts.boot, clock, parts.faults)
         else:
             parts.witnesses[group.number] = _open_witness(config, group, parts.boot, clock)
     except JournalDamaged as error:
@@ -98,7 +100,7 @@ def _group_files(config: NodeConfig, group: Group) -> Disk:
     return Disk(config.server.data_dir / group_folder(group.number))
 
 
-def _open_member(config: NodeConfig, group: Group, boot: int, clock: Clock) -> GroupMember:
+def _open_member(config: NodeConfig, group: Group, boot: int, clock: Clock, faults: Faults) -> GroupMember:
     server = config.server
     defaults = Options(redelivery_limit=server.redelivery_limit, backoff_ms=server.redelivery_backoff_ms)
     return GroupMember(
@@ -118,6 +120,7 @@ def _open_member(config: NodeConfig, group: Group, boot: int, clock: Clock) -> G
             group.copies,
             config.cluster.cluster_id,
             host_identity(),
+            faults,
         ),
         server.segment_bytes,
         client_managers=tuple(node.number for node in config.cluster.client_managers),
@@ -130,7 +133,7 @@ def _open_witness(config: NodeConfig, group: Group, boot: int, clock: Clock) -> 
     return VoterHost(group.number, settings, config.node.number, files, clock, SystemRandom(), boot)
 
 
-def _open_clients(config: NodeConfig, boot: int, find_user: Finder) -> ClusterClients:
+def _open_clients(config: NodeConfig, boot: int, access: AccessFiles, faults: Faults, journals: int) -> ClusterClients:
     server, cluster = config.server, config.cluster
     settings = ClientSettings(
         message_bytes_max=server.max_message_bytes,
@@ -140,8 +143,10 @@ def _open_clients(config: NodeConfig, boot: int, find_user: Finder) -> ClusterCl
         grace=server.session_grace_s,
         login=server.login_s,
         clustered=True,
+        faults=faults,
+        connections_max=connections_max(journals),
     )
-    login = Login(token_secret(config.secret), SystemRandom().bytes, find_user)
+    login = Login(token_secret(config.secret), SystemRandom().bytes, access.finder, access.bindings, access.shapes)
     identities = Identities(int(cluster.cluster_id[:4], 16), config.node.number, boot)
     groups = tuple(group.number for group in cluster.groups)
     names = {node.number: node.name for node in cluster.nodes}

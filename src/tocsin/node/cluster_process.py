@@ -12,6 +12,7 @@ from tocsin.node.cluster_service import ClusterService
 from tocsin.node.loop import new_event_loop
 from tocsin.node.node_config import NodeConfig
 from tocsin.node.process import SWITCH_SECONDS, keep_what_is_there, set_up_log
+from tocsin.runtime.descriptors import raise_limit
 
 log = logging.getLogger("tocsin")
 
@@ -22,6 +23,7 @@ def run_node(config: NodeConfig, *, log_json: bool = False, unclean_promote: str
     `unclean_promote` names a group that this node shall lead, if nobody does, without being in sync (R13).
     """
     set_up_log(log_json)
+    raise_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
     loop = new_event_loop()
     try:

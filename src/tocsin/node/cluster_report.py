@@ -28,6 +28,7 @@ def report(
     url: str | None,
     connections: int,
     draining: bool,
+    faults: int,
     counters: Counters,
 ) -> NodeStatus:
     return NodeStatus(
@@ -40,6 +41,7 @@ def report(
         url=url,
         connections=connections,
         forged=counters.forged,
+        faults=faults,
         draining=draining,
         bus=asdict(counters),
         groups=tuple(

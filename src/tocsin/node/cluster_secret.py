@@ -9,13 +9,12 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-import stat
 from pathlib import Path
 
 from tocsin.model.errors import ConfigError
 from tocsin.model.limits import CLUSTER_ID_CHARACTERS, CLUSTER_SECRET_BYTES
+from tocsin.runtime.ownership import check_private
 
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _FINGERPRINT = b"tocsin cluster secret, fingerprint"
 _TOKENS = b"tocsin cluster secret, resume tokens"
 
@@ -48,12 +47,10 @@ def write_secret(path: Path, secret: bytes) -> None:
 def read_secret(path: Path) -> bytes:
     try:
         with open(path, "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
+            check_private("cluster's secret", path, os.fstat(file.fileno()))
             data = file.read(4 * CLUSTER_SECRET_BYTES)
     except OSError as reason:
         raise ConfigError(f"The cluster's secret {path} cannot be read: {reason.strerror}.") from reason
-    if mode & _OTHERS:
-        raise ConfigError(f"Others may read the cluster's secret {path}; run: chmod 600 {path}")
     try:
         secret = bytes.fromhex(data.decode("ascii").strip())
     except ValueError:

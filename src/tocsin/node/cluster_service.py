@@ -59,7 +59,7 @@ class ClusterService:
         self._lock = lock_directory(config.server.data_dir)
         try:
             self._access = AccessFiles(config.server)
-            self._parts: NodeParts = open_parts(config, self._clock, self._access.finder)
+            self._parts: NodeParts = open_parts(config, self._clock, self._access)
         except BaseException:
             self._lock.release()
             raise
@@ -71,7 +71,7 @@ class ClusterService:
         self._timer: asyncio.TimerHandle | None = None
         self._status_timer: asyncio.TimerHandle | None = None
         self._tick_due = 0.0
-        self._scheduled = self._stopping = self._closed = self._congested = False
+        self._scheduled = self._stopping = self._closed = False
         self._in_bus_turn = self._writing_status = False
         self._complained: set[str] = set()
         cluster, own, chance = config.cluster, config.node.number, random.SystemRandom().random
@@ -100,10 +100,13 @@ class ClusterService:
         try:
             self._join(loop)
             if self._parts.clients is not None:
-                self._tcp = TcpServer(self)
-                server = self._config.server
+                server, journals = self._config.server, len(self._parts.members)
+                self._tcp = TcpServer(self, journals=journals, handshake_seconds=server.login_s)
                 self.port = await self._tcp.listen(
-                    server.host, server.port, self._access.make_tls(), local=server.local_socket
+                    server.host,
+                    server.port,
+                    self._access.make_tls(),
+                    local=server.data_dir if server.local_socket else None,
                 )
         except BaseException:
             self._close()
@@ -148,6 +151,7 @@ class ClusterService:
             members=self._parts.members,
             witnesses=self._parts.witnesses,
             clients=self._parts.clients,
+            faults=self._parts.faults,
         )
         transport: Transport = open_networks(loop, cluster, config.node)
         if config.drop_percent:
@@ -161,7 +165,7 @@ class ClusterService:
                 granted // 1024,
                 BUS_SOCKET_BUFFER_BYTES,
             )
-        self._bus_loop = BusLoop(self._bus, transport, loop, self._bus_events)
+        self._bus_loop = BusLoop(self._bus, transport, loop, self._bus_events, self._parts.faults)
         self._bus_loop.start()
 
     async def until(self, stop: asyncio.Event) -> None:
@@ -240,15 +244,19 @@ class ClusterService:
         self._lock.release()
 
     def reload(self) -> None:
-        """Takes users and certificates that were changed on disk, for connections from now on."""
+        """Takes users and certificates that were changed on disk; who has lost the right to be here is sent away."""
         self._access.reload()
-        log.info("Users and certificates have been reloaded.")
+        lost = 0 if self._parts.clients is None else self._parts.clients.clients.review()
+        log.info(
+            "Users and certificates have been reloaded; %d connections have lost their right and are closed.", lost
+        )
+        self._schedule()
 
     # ---- events
 
-    def connected(self, connection: int, peer: str, near: bool) -> None:
+    def connected(self, connection: int, peer: str, near: bool, over_tls: bool) -> None:
         assert self._parts.clients is not None
-        self._parts.clients.clients.connected(connection, peer, self._clock.now(), near)
+        self._parts.clients.clients.connected(connection, peer, self._clock.now(), near, over_tls)
         self._schedule()
 
     def received(self, connection: int, data: bytes) -> int:
@@ -256,6 +264,11 @@ class ClusterService:
         wanted = self._parts.clients.clients.received(connection, data, self._clock.now())
         self._schedule()
         return wanted
+
+    def slowed(self, connection: int, slow: bool) -> None:
+        assert self._parts.clients is not None
+        self._parts.clients.clients.slowed(connection, slow)
+        self._schedule()
 
     def disconnected(self, connection: int) -> None:
         assert self._parts.clients is not None
@@ -299,9 +312,8 @@ class ClusterService:
             tcp.write(connection, parts)
         for connection in port.clients.take_closing():
             tcp.close_connection(connection)
-        if port.congested is not self._congested:
-            self._congested = port.congested
-            tcp.pause_reading(self._congested)
+        for connection, paused in port.clients.take_pauses().items():
+            tcp.pause_reading(connection, paused)
 
     def _arm(self) -> None:
         """The next tick comes at the earliest deadline, when that is sooner than the regular one."""
@@ -341,6 +353,7 @@ class ClusterService:
                 url=self.url,
                 connections=0 if self._tcp is None else len(self._tcp),
                 draining=self._stopping,
+                faults=self._parts.faults.count,
                 counters=self._bus.counters,
             )
             writing = self._loop.run_in_executor(None, write_status, self._config.server.data_dir, said)

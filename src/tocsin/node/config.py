@@ -12,7 +12,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ from tocsin.model import limits
 from tocsin.model.errors import ConfigError
 from tocsin.node.setting_checks import Check, boolean, name, one_of, optional_path, path, seconds, text, whole_number
 from tocsin.node.toml_file import read_toml
+from tocsin.runtime.local import is_loopback
 
 PORT_DEFAULT = 7177
 
@@ -34,7 +34,7 @@ class ServerConfig:
     host: str = "127.0.0.1"
     # Port 0 lets the system choose; the server then says which one it got.
     port: int = PORT_DEFAULT
-    # Beside a loopback address without TLS: a shorter way for clients on this machine, which packet filters do not see.
+    # In the data directory: a shorter way for processes of the server's own user on this machine.
     local_socket: bool = True
 
     data_dir: Path = Path("tocsin-data")
@@ -73,7 +73,7 @@ class ServerConfig:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
-        return _is_loopback(self.host)
+        return is_loopback(self.host)
 
     @property
     def max_block_bytes(self) -> int:
@@ -143,16 +143,6 @@ def _nearest(setting: str) -> str:
     # Bounded, since the time to compare grows with the square of the length.
     (nearest,) = difflib.get_close_matches(setting[:64], SETTING_CHECKS, n=1, cutoff=0.0)
     return f"the nearest valid one is {nearest!r}"
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        # A name may resolve to anything, today or later.
-        return False
 
 
 def _check_tls(config: ServerConfig) -> None:

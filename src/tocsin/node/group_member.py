@@ -18,7 +18,8 @@ from tocsin.cluster.register_events import Received, Send
 from tocsin.cluster.register_messages import Heartbeat
 from tocsin.journal.jobs import WriteJob, Written
 from tocsin.message_manager.machine import MessageManager, Settings
-from tocsin.model.errors import ProtocolError
+from tocsin.model.errors import BrokenInvariant, ProtocolError
+from tocsin.model.faults import FATAL
 from tocsin.model.limits import HAND_OVER_SECONDS, SNAPSHOT_EVERY_BYTES
 from tocsin.node.group_disk import Entries, GroupDisk, Installed
 from tocsin.node.group_journal import GroupJournal, References
@@ -33,6 +34,7 @@ from tocsin.node.voter_host import TO_VOTER, VoterHost
 from tocsin.node.workers import Workers
 from tocsin.replication.backup import Backup
 from tocsin.replication.codec import decode as decode_group
+from tocsin.replication.credible import is_credible
 from tocsin.replication.events import (
     Alarm,
     Committed,
@@ -96,6 +98,7 @@ class GroupMember:
         """The files were an older copy of this member's: this says how that was noticed."""
         self.promoted_uncleanly: PromotedUncleanly | None = None
         self.malformed = 0
+        self._faults = manager.faults
         self._held_back = False
         self._hand_over_until = float("-inf")
         self._own: deque[GroupMessage] = deque()
@@ -219,17 +222,43 @@ class GroupMember:
     # ---- events
 
     def received(self, sender: int, boot: int, payload: Buffer) -> None:
-        """A message of the bus to this group; what cannot be read is counted and dropped."""
+        """A message of the bus to this group; what cannot be read or believed is counted and dropped."""
         try:
             envelope = decode_envelope(payload)
             message = decode_group(envelope.parts[0]) if isinstance(envelope, GroupBytes) else None
         except ProtocolError:
             self.malformed += 1
             return
-        if message is not None:
-            self._group_message(sender, message)
-        elif isinstance(envelope, Commands):
-            self._commanded(sender, boot, envelope, len(payload))
+        if message is not None and not is_credible(self._settings, sender, message):
+            self.malformed += 1
+            return
+        before = self._standing()
+        try:
+            if message is not None:
+                self._group_message(sender, message)
+            elif isinstance(envelope, Commands):
+                self._commanded(sender, boot, envelope, len(payload))
+        except Exception as error:
+            self._contain(before, error)
+
+    def _standing(self) -> tuple[object, ...]:
+        """What of this member must be on record, and what others build on."""
+        log, voter = self._log, self.voter
+        vote = None if voter is None else voter.vote
+        return log.last_lsn, log.promised, self.member.committed, self.member.role, vote
+
+    def _contain(self, before: tuple[object, ...], error: Exception) -> None:
+        """An error in the middle of a message of another node. If it changed nothing that counts it ends there; else
+        what should have followed was not done, and only a start can tell what is true.
+        """
+        if isinstance(error, FATAL):
+            raise error
+        if self._standing() != before:
+            raise BrokenInvariant(
+                f"An error came in the middle of a message of another node, after it had changed the log or a promise"
+                f" of group {self.group}. The node stops, and a start goes on from the disk. The error was: {error!r}"
+            ) from error
+        self._faults.note("taking a message of another node", error)
 
     def _group_message(self, sender: int, message: GroupMessage) -> None:
         if isinstance(message, CopyMessage):

@@ -7,18 +7,17 @@ from collections.abc import Collection
 from math import inf
 
 from tocsin.bus.datagram import Stream
-from tocsin.cluster.commands import Administer, Answer, Delivery, Publish, Reply
-from tocsin.cluster.envelope import Commands, NameChanged, Replies, Unlinked
+from tocsin.cluster.commands import Administer, Answer, Publish, Reply
+from tocsin.cluster.envelope import Commands, NameChanged, Unlinked, encode_replies
 from tocsin.message_manager.machine import MessageManager
 from tocsin.model.limits import (
-    COMMANDS_PER_MESSAGE_MAX,
     LINK_BYTES_WAITING_MAX,
     LINK_MESSAGES_WAITING_MAX,
-    REPLIES_BYTES_MAX,
 )
 from tocsin.node.group_journal import References
 from tocsin.node.group_links import Link, Links, Verdict
 from tocsin.node.outgoing import Outgoing, envelope_to
+from tocsin.node.reply_pieces import pieces_of
 from tocsin.node.topic_hold import TopicHold
 from tocsin.replication.data_pool import digest_of
 from tocsin.replication.messages import Reference
@@ -153,28 +152,11 @@ class ServingPrimary:
             elif (link := self.links.of_origin(origin)) is not None:
                 by_link[origin] = link, [reply]
         for link, replies in by_link.values():
-            for piece in _pieces(replies):
-                self._send(
-                    link.node, Replies(self.epoch, link.number, self.manager.ledger.committed, piece), Stream.DATA
-                )
+            for piece in pieces_of(replies, self.manager.settings.faults):
+                parts = encode_replies(self.epoch, link.number, self.manager.ledger.committed, piece)
+                self.out.append(Outgoing(to_node(self._group, link.node), parts, Stream.DATA))
         for name in self.manager.take_name_changes():
             self.out.append(envelope_to(group_out(self._group), NameChanged(name), Stream.CONTROL))
 
-    def _send(self, node: int, message: Replies | Unlinked, stream: Stream) -> None:
+    def _send(self, node: int, message: Unlinked, stream: Stream) -> None:
         self.out.append(envelope_to(to_node(self._group, node), message, stream))
-
-
-def _pieces(replies: list[Reply]) -> list[list[Reply]]:
-    """Cut to what one message should carry; a single answer may be larger."""
-    if len(replies) == 1:
-        return [replies]
-    pieces: list[list[Reply]] = [[]]
-    size = 0
-    for reply in replies:
-        more = len(reply.block) if isinstance(reply, Delivery) else 0
-        if pieces[-1] and (size + more > REPLIES_BYTES_MAX or len(pieces[-1]) == COMMANDS_PER_MESSAGE_MAX):
-            pieces.append([])
-            size = 0
-        pieces[-1].append(reply)
-        size += more
-    return pieces

@@ -45,7 +45,7 @@ def encode_hello(hello: Hello) -> bytes:
 
 def decode_hello(payload: Buffer) -> Hello:
     count, rest = divmod(len(payload) - _HEAD_BYTES, _CHECK_BYTES)
-    if count < 0 or rest:
+    if not 0 <= count <= _CHECKS_MAX or rest:
         raise ProtocolError(f"{len(payload)} bytes are no hello.")
     return Hello(bytes(payload[1:_HEAD_BYTES]), struct.unpack(f"<{count}I", payload[_HEAD_BYTES:]))
 

@@ -13,9 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tocsin.model.errors import TocsinError
+from tocsin.model.visible import visible
 from tocsin.node.config import ServerConfig
 from tocsin.node.loop import new_event_loop
 from tocsin.node.service import Service
+from tocsin.runtime.descriptors import raise_limit
 
 log = logging.getLogger("tocsin")
 
@@ -27,6 +29,7 @@ _EVERYWHERE = ("0.0.0.0", "[::]")
 def run_server(config: ServerConfig, *, log_json: bool = False) -> int:
     """Serves until SIGTERM or SIGINT, which drain; SIGHUP reloads users and certificates. Returns the exit code."""
     set_up_log(log_json)
+    raise_limit()
     # The journal's thread needs Python's lock for moments only; while the loop is busy it must not wait 5 ms for each.
     sys.setswitchinterval(SWITCH_SECONDS)
     loop = new_event_loop()
@@ -104,8 +107,15 @@ class _JsonFormatter(logging.Formatter):
         )
 
 
+class _PlainFormatter(logging.Formatter):
+    """What clients and peers say is in the lines, and somebody reads them in a terminal sooner or later."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 def set_up_log(as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    plain = logging.Formatter("%(asctime)s %(levelname)-8s %(message)s", "%Y-%m-%d %H:%M:%S")
+    plain = _PlainFormatter("%(asctime)s %(levelname)-8s %(message)s", "%Y-%m-%d %H:%M:%S")
     handler.setFormatter(_JsonFormatter() if as_json else plain)
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

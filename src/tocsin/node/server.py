@@ -36,6 +36,13 @@ class Server:
         return self._service.url
 
     @property
+    def local_url(self) -> str | None:
+        """A shorter way for processes of the same user on this host; None when there is no local socket."""
+        if self._service is None:
+            raise IllegalState("The server is not running; start it first, or use it in a with statement.")
+        return self._service.local_url
+
+    @property
     def port(self) -> int:
         return self._service.port if self._service is not None else 0
 

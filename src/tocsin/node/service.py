@@ -14,6 +14,7 @@ from tocsin.message_manager.destination import Options
 from tocsin.message_manager.machine import Settings as ManagerSettings
 from tocsin.model.checksum import crc32
 from tocsin.model.errors import StorageFailed
+from tocsin.model.faults import Faults
 from tocsin.model.values import Bytes
 from tocsin.node.access_files import AccessFiles
 from tocsin.node.broker import Broker
@@ -22,8 +23,9 @@ from tocsin.node.identity_files import next_boot, node_secret
 from tocsin.node.storage import Storage
 from tocsin.node.threads import ThreadWorkers
 from tocsin.node.watches import DiskWatch
+from tocsin.runtime.descriptors import connections_max
 from tocsin.runtime.disk import Disk, SystemClock, SystemRandom, lock_directory
-from tocsin.runtime.local import host_identity
+from tocsin.runtime.local import host_identity, local_url
 from tocsin.runtime.spinning import Spinning
 from tocsin.runtime.tcp import TcpServer
 
@@ -59,7 +61,6 @@ class Service:
         self._spinning = Spinning(_SPIN_SECONDS)
         # What a lone request was, while its answer is awaited; empty when there is none.
         self._lone = b""
-        self._congested = False
         # When the loop ran out of work, while it may be worth waiting awake; 0.0 otherwise.
         self._rested = 0.0
 
@@ -70,14 +71,14 @@ class Service:
         files = Disk(config.data_dir)
         self._storage = Storage(files, random, config.segment_bytes, sync_every_commit=config.sync == "always")
         defaults = Options(redelivery_limit=config.redelivery_limit, backoff_ms=config.redelivery_backoff_ms)
-        settings = ManagerSettings(config.lease_s, config.cache_bytes, defaults, host=host_identity())
+        settings = ManagerSettings(config.lease_s, config.cache_bytes, defaults, host=host_identity(), faults=Faults())
         manager = self._storage.open(settings, self._clock.now(), self._clock.wall())
         for note in self._storage.recovered.notes:
             log.warning("%s", note)
         boot = next_boot(files, self._clock.wall())
         identities = Identities(name_number(config.site), name_number(config.node), boot)
-        self._access = AccessFiles(config)
-        login = Login(node_secret(files, random), random.bytes, self._access.finder)
+        access = self._access = AccessFiles(config)
+        login = Login(node_secret(files, random), random.bytes, access.finder, access.bindings, access.shapes)
         clients = ClientSettings(
             message_bytes_max=config.max_message_bytes,
             block_bytes_max=config.max_block_bytes,
@@ -85,6 +86,8 @@ class Service:
             heartbeat=config.heartbeat_s,
             grace=config.session_grace_s,
             login=config.login_s,
+            faults=settings.faults,
+            connections_max=connections_max(journals=1),
         )
         self.broker = Broker(self._storage, manager, self._clock, clients, login, identities)
 
@@ -97,10 +100,13 @@ class Service:
         writer = self._storage.recovered.writer
         self._workers = ThreadWorkers(loop, writer.write, self._give_up, writer.begin, writer.finish)
         self._storage.attach(self._workers, self._durable, self._schedule)
-        self._tcp = TcpServer(self)
+        self._tcp = TcpServer(self, handshake_seconds=self._config.login_s)
         try:
             self.port = await self._tcp.listen(
-                self._config.host, self._config.port, self._access.make_tls(), local=self._config.local_socket
+                self._config.host,
+                self._config.port,
+                self._access.make_tls(),
+                local=self._config.data_dir if self._config.local_socket else None,
             )
         except BaseException:
             self._close_storage()
@@ -117,6 +123,12 @@ class Service:
     @property
     def url(self) -> str:
         return self._access.url(self.port)
+
+    @property
+    def local_url(self) -> str | None:
+        """For clients of the same user on this host; None when there is no local socket."""
+        path = self._tcp.local_path
+        return None if path is None else local_url(path)
 
     async def stop(self) -> None:
         """Drains: no new connections, clients are told, everything reaches the disk, a snapshot is taken."""
@@ -156,14 +168,18 @@ class Service:
         self._lock.release()
 
     def reload(self) -> None:
-        """Takes users and certificates that were changed on disk, for connections from now on."""
+        """Takes users and certificates that were changed on disk; who has lost the right to be here is sent away."""
         self._access.reload()
-        log.info("Users and certificates have been reloaded.")
+        lost = self.broker.clients.review()
+        log.info(
+            "Users and certificates have been reloaded; %d connections have lost their right and are closed.", lost
+        )
+        self._schedule()
 
     # ---- events of the transport
 
-    def connected(self, connection: int, peer: str, near: bool) -> None:
-        self.broker.connected(connection, peer, near)
+    def connected(self, connection: int, peer: str, near: bool, over_tls: bool) -> None:
+        self.broker.connected(connection, peer, near, over_tls)
         self._schedule()
 
     def received(self, connection: int, data: bytes) -> int:
@@ -176,6 +192,10 @@ class Service:
         wanted = self.broker.received(connection, data)
         self._schedule()
         return wanted
+
+    def slowed(self, connection: int, slow: bool) -> None:
+        self.broker.clients.slowed(connection, slow)
+        self._schedule()
 
     def disconnected(self, connection: int) -> None:
         self.broker.disconnected(connection)
@@ -205,10 +225,8 @@ class Service:
             self._tcp.write(connection, parts)
         for connection in self.broker.take_closing():
             self._tcp.close_connection(connection)
-        congested = self.broker.manager.congested
-        if congested is not self._congested:
-            self._congested = congested
-            self._tcp.pause_reading(congested)
+        for connection, paused in self.broker.clients.take_pauses().items():
+            self._tcp.pause_reading(connection, paused)
         if more:
             self._schedule()
         elif self._lone:

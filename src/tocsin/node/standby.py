@@ -9,9 +9,10 @@ from tocsin.journal.stream import StreamStore
 from tocsin.message_manager.ledger import DropStream
 from tocsin.message_manager.machine import MessageManager, Settings
 from tocsin.message_manager.recovery import Recovery
+from tocsin.model.errors import BrokenInvariant, EnvironmentFailure
 from tocsin.node.group_journal import GroupJournal
 from tocsin.replication.journal_snapshot import GROUP_SECTION
-from tocsin.replication.log import NOOP, Entry
+from tocsin.replication.log import FILL_ANEW, NOOP, Entry
 
 
 class Standby:
@@ -42,7 +43,15 @@ class Standby:
             recovery.begin_epoch(lsn)
         else:
             payload = entry.parts[0] if len(entry.parts) == 1 else b"".join(entry.parts)
-            recovery.apply(lsn, entry.kind, payload)
+            try:
+                recovery.apply(lsn, entry.kind, payload)
+            except EnvironmentFailure:
+                raise
+            except Exception as error:
+                raise BrokenInvariant(
+                    f"Record {lsn} of the log is committed and can't be applied, so this member can't say what the"
+                    f" group knows: {error!r}. {FILL_ANEW}"
+                ) from error
         self.applied = lsn
 
     def serve(self, streams: StreamStore, now: float, wall: float) -> MessageManager:

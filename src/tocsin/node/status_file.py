@@ -64,6 +64,8 @@ class NodeStatus:
     connections: int = 0
     forged: int = 0
     """Datagrams that were not sealed with the cluster's secret."""
+    faults: int = 0
+    """Mistakes of the node's own that clients and peers have met; each ended what it came with, and is in the log."""
     draining: bool = False
     bus: dict[str, int] = field(default_factory=dict)
     """What the bus has counted."""
@@ -73,7 +75,9 @@ class NodeStatus:
 def write_status(folder: Path, status: NodeStatus) -> None:
     temporary = folder / (STATUS + ".tmp")
     try:
-        temporary.write_text(json.dumps(asdict(status)))
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w") as file:
+            file.write(json.dumps(asdict(status)))
         os.replace(temporary, folder / STATUS)
     except OSError:
         # A full disk must not end a node that only wanted to say how it is.

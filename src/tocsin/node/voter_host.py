@@ -28,6 +28,7 @@ from tocsin.model.limits import VOTE_RETRY_SECONDS
 from tocsin.node.outgoing import Outgoing, group_messages
 from tocsin.node.workers import Workers
 from tocsin.replication.codec import decode as decode_group
+from tocsin.replication.credible import is_credible
 from tocsin.replication.journal_work import new_store
 from tocsin.replication.settings import GroupSettings
 from tocsin.runtime.ports import Buffer, Clock, Files, Random
@@ -37,16 +38,12 @@ ToVoter: TypeAlias = Prepare | Accept | Heartbeat | Initialise | Resigned | Comm
 TO_VOTER = (Prepare, Accept, Heartbeat, Initialise, Resigned, CommitSeen, Outdated)
 
 
-def read_vote(files: Files, random: Random) -> Vote:
-    """The vote on disk. Whoever has none is a new voter, which no configuration counts yet."""
+def read_vote(files: Files) -> Vote | None:
+    """The vote on disk, or None. Whoever has none is a new voter, which no configuration counts yet."""
     try:
-        data = load_slots(files, VOTE)
+        return decode_vote(load_slots(files, VOTE), VOTE)
     except FileNotFoundError:
-        vote = Vote(new_store(random))
-        if not write_vote(files, vote):
-            raise StorageFull("No room left on the disk to note a vote; free some space.") from None
-        return vote
-    return decode_vote(data, VOTE)
+        return None
 
 
 def write_vote(files: Files, vote: Vote) -> bool:
@@ -58,14 +55,19 @@ class VoterHost:
     def __init__(
         self, group: int, settings: GroupSettings, node: int, files: Files, clock: Clock, random: Random, start: int = 0
     ) -> None:
-        """`start` is the number of this start of the node: it is in the file before the voter says anything."""
+        """`start` is the number of this start of the node: it is in the file before the voter says anything.
+
+        A new voter starts without room for its file, too: it is written with its first promise, before which the voter
+        says nothing that counts.
+        """
         self._group, self._node, self._files, self._clock = group, node, files, clock
         self._random, self._start, self._lease_seconds = random, start, settings.lease_seconds
+        self._settings = settings
         self.older: str | None = None
         """The vote that was found was an older copy: this says how that was noticed."""
-        found = read_vote(files, random)
-        self._voter = Voter(node, found, settings.lease_seconds, clock.now(), start)
-        if self._voter.vote != found and not write_vote(files, self._voter.vote):
+        found = read_vote(files)
+        self._voter = Voter(node, found or Vote(new_store(random)), settings.lease_seconds, clock.now(), start)
+        if self._voter.vote != found and not write_vote(files, self._voter.vote) and found is not None:
             raise StorageFull("No room left on the disk to note that the voter starts; free some space.")
         self._out: list[Outgoing] = []
         self._own: deque[RegisterMessage] = deque()
@@ -98,7 +100,14 @@ class VoterHost:
             self.malformed += 1
             return
         if isinstance(message, TO_VOTER):
-            self.asked(sender, message)
+            if is_credible(self._settings, sender, message):
+                self.asked(sender, message)
+            else:
+                self.malformed += 1
+
+    @property
+    def vote(self) -> Vote:
+        return self._voter.vote
 
     def asked(self, sender: int, message: ToVoter) -> None:
         if not isinstance(message, Outdated):

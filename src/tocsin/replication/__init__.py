@@ -16,6 +16,7 @@ data_pool        payloads that were multicast and wait for their ORDER
 gate             a client manager's guard against earlier epochs
 messages         what members say to each other
 codec            the bytes of all that
+credible         who may say what, and which numbers are in range
 settings         who belongs to a group, and its times
 context          what the roles of a member share
 log              the port to the log

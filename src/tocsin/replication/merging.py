@@ -70,6 +70,8 @@ class LogPuller:
             if covered > len(entries):
                 return Merged.TAKEN
             first, previous_epoch, entries = first + covered, log.epoch_at(log.base_lsn), entries[covered:]
+            if entries and entries[0].epoch < previous_epoch:
+                return Merged.MISMATCH
         if first - 1 > log.last_lsn:
             return Merged.GAP
         if not rules.matches(log.epoch_at(first - 1), previous_epoch):

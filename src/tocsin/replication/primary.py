@@ -19,7 +19,7 @@ from tocsin.cluster.register_messages import (
     Refuse,
     Resigned,
 )
-from tocsin.model.limits import ORDER_BYTES_MAX, ORDER_ENTRIES_MAX, UNCOMMITTED_ENTRIES_MAX
+from tocsin.model.limits import GROUP_VOTERS_MAX, ORDER_BYTES_MAX, ORDER_ENTRIES_MAX, UNCOMMITTED_ENTRIES_MAX
 from tocsin.replication import rules
 from tocsin.replication.context import Context
 from tocsin.replication.events import Record
@@ -162,6 +162,7 @@ class Primary:
             self._context.send((sender,), Outdated(older))
             return
         voters.note(message.voter, message.life.start, message.life.position)
+        self._forget_answers()
         self._answered[message.voter] = max(message.sent, self._answered.get(message.voter, message.sent))
         if sender not in self._stamps:
             # A voter grants the lease for a heartbeat that proves that it was heard, so that goes out at once.
@@ -173,6 +174,13 @@ class Primary:
             self._strangers.pop(sender, None)
         elif sender in self._context.settings.voters:
             self._strangers[sender] = message.voter
+
+    def _forget_answers(self) -> None:
+        """Those of stores that voters had before, when there are many."""
+        if len(self._answered) > 2 * GROUP_VOTERS_MAX:
+            for answers in (self._answered, self._granted):
+                for voter in [each for each in answers if each not in self.config.voters]:
+                    del answers[voter]
 
     def _send_heartbeat(self, now: float) -> None:
         self._heartbeat_at = now + self._context.settings.heartbeat_seconds

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from tocsin.cluster.group_config import GroupConfig, Replica, next_epoch
+from tocsin.cluster.group_config import EPOCH_MAX, GroupConfig, Replica, next_epoch
 from tocsin.cluster.proposer import RESEND_SECONDS, Proposer, Stage
 from tocsin.cluster.register_messages import Accepted, Outdated, Promise, Refuse
 from tocsin.replication import rules
@@ -103,6 +103,8 @@ class Promotion:
         log = context.log
         self._found, self.phase = found, Phase.FENCING
         self.epoch = next_epoch(max(found.epoch, log.promised), context.settings.rank(context.node))
+        if self.epoch > EPOCH_MAX:
+            raise Unsafe(f"Epoch {self.epoch} is beyond the last one that there can be. Nobody is promoted.")
         self._deadline = now + context.settings.fence_seconds + self._grace()
         self._again_at = now + RESEND_SECONDS
         log.promise(self.epoch)

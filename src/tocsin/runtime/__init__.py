@@ -4,7 +4,11 @@ ports           what the layers above may ask of the world, as protocols
 slewed_clock    a wall clock without jumps, for what is due at a time
 disk            the data directory on a real file system, and the lock that keeps a second server out
 journal_thread  one thread that works off a queue of jobs, for the journal's writer, reader and maintenance
-tcp             client connections: accept, read, write with a bound, close
+ownership       whose files they are
+descriptors     how many there are, what connections leave to files, and a wait when there is none
+accepting       listening sockets: connections as they come
+tcp             client connections: read, write with a bound, close
+outbound        what waits for slow clients, and who is cut off
 local           the short way for clients on the server's own host
 spinning        whether it is worth to stay awake for what will come in a moment
 users_file      who may log in

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Generic, Protocol, TypeVar
 
+from tocsin.model.faults import Faults
 from tocsin.model.limits import BUS_PROMPT_SECONDS
-from tocsin.runtime.datagrams import Burst, Transport
+from tocsin.runtime.datagrams import Burst, Place, Transport
 
 Event = TypeVar("Event", covariant=True)
 
@@ -16,7 +17,7 @@ Event = TypeVar("Event", covariant=True)
 class BusMachine(Protocol[Event]):
     """What is driven: `tocsin.bus.machine.Bus`, seen from below."""
 
-    def received(self, channel: int, data: bytes, segment: int, now: float) -> None: ...
+    def received(self, channel: int, data: bytes, segment: int, now: float, source: Place) -> None: ...
 
     def tick(self, now: float) -> None: ...
 
@@ -38,7 +39,9 @@ class BusLoop(Generic[Event]):
         transport: Transport,
         loop: asyncio.AbstractEventLoop,
         handle: Callable[[Sequence[Event]], None],
+        faults: Faults | None = None,
     ) -> None:
+        self._faults = faults or Faults()
         self._bus = bus
         self._transport = transport
         self._loop = loop
@@ -65,8 +68,12 @@ class BusLoop(Generic[Event]):
                 handle.cancel()
         self._transport.close()
 
-    def _received(self, channel: int, data: bytes, segment: int) -> None:
-        self._bus.received(channel, data, segment, self._loop.time())
+    def _received(self, channel: int, data: bytes, segment: int, source: Place) -> None:
+        try:
+            self._bus.received(channel, data, segment, self._loop.time(), source)
+        except Exception as error:
+            # Anybody's bytes: whatever they find, it ends with them.
+            self._faults.note("reading datagrams", error)
         self.flush()
 
     def _run(self) -> None:

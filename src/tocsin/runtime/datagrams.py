@@ -14,6 +14,10 @@ from typing import NamedTuple, Protocol
 
 from tocsin.model.values import Bytes
 
+Place = tuple[str, int]
+"""Host address and port."""
+NOWHERE: Place = ("", 0)
+
 
 class Way(IntEnum):
     IN = 1
@@ -52,8 +56,10 @@ class Burst:
     """Bytes of every datagram but the last, which may be shorter."""
 
 
-Received = Callable[[int, bytes, int], None]
-"""Called with the channel, one or more datagrams in one piece, and the length of each but the last."""
+Received = Callable[[int, bytes, int, Place], None]
+"""Called with the channel, one or more datagrams in one piece, the length of each but the last, and their source, which
+anybody can forge.
+"""
 
 
 class Transport(Protocol):

@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NoReturn
 
-from tocsin.model.errors import DataDirectoryInUse, StorageFailed, StorageFull
+from tocsin.model.errors import ConfigError, DataDirectoryInUse, StorageFailed, StorageFull
+from tocsin.runtime.descriptors import NONE_LEFT, patiently
+from tocsin.runtime.ownership import check_tree
 from tocsin.runtime.ports import Buffer
 
 _IOV_MAX = 1024
@@ -25,6 +27,7 @@ vectors.
 _LOCK_FILE = "lock"
 _HOLDER_BYTES = 20
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_RIGHT = (errno.EACCES, errno.EPERM)
 
 
 def _fail(action: str, path: str, error: OSError) -> NoReturn:
@@ -32,7 +35,22 @@ def _fail(action: str, path: str, error: OSError) -> NoReturn:
     if error.errno in _NO_ROOM:
         raise StorageFull(f"No room left on the disk to {action} {path}; free some space.") from error
     reason = error.strerror or str(error)
+    if error.errno in NONE_LEFT:
+        raise StorageFailed(
+            f"No file descriptor was free for a long time to {action} {path}: {reason}. Allow this process, or this"
+            " system, more open files, then restart."
+        ) from error
+    if error.errno in _NO_RIGHT:
+        raise StorageFailed(
+            f"The user {os.geteuid()}, as whom this process runs, may not {action} {path}: {reason}. Give the data"
+            " directory to that user, or run it as the one who owns it."
+        ) from error
     raise StorageFailed(f"The disk failed to {action} {path}: {reason}. Check the disk, then restart.") from error
+
+
+def _open(path: str, flags: int) -> int:
+    """A descriptor of a file; waits for one when all are in use, which is no failure of the disk. Follows no link."""
+    return patiently(lambda: os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 
 @contextmanager
@@ -144,7 +162,12 @@ def make_directory(path: str | os.PathLike[str]) -> None:
     names = [os.path.abspath(path)]
     while not os.path.isdir(above := os.path.dirname(names[-1])):
         names.append(above)
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ConfigError(
+            f"{names[0]} cannot be a directory: there is a file, or a link to nothing, on the path."
+        ) from None
     for name in names:
         # A directory above that may not be read was made by somebody else, long ago.
         if os.access(os.path.dirname(name), os.R_OK):
@@ -152,7 +175,7 @@ def make_directory(path: str | os.PathLike[str]) -> None:
 
 
 def _sync_directory(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = _open(os.path.realpath(path), os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:
@@ -168,6 +191,7 @@ class Disk:
         self._root = os.path.abspath(root)
         with _translated("create", self._root):
             make_directory(self._root)
+        self._root = os.path.realpath(self._root)
 
     def _path(self, name: str) -> str:
         assert ".." not in name.split("/"), "names stay inside the data directory"
@@ -177,14 +201,14 @@ class Disk:
         path = self._path(folder)
         with _translated("list", path):
             try:
-                return tuple(sorted(os.listdir(path)))
+                return tuple(sorted(patiently(lambda: os.listdir(path))))
             except FileNotFoundError:
                 return ()
 
     def create(self, name: str, size: int) -> DiskFile:
         path = self._path(name)
         with _translated("create", path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         try:
             if size:
                 os.posix_fallocate(descriptor, 0, size)
@@ -197,7 +221,7 @@ class Disk:
     def open(self, name: str) -> DiskFile:
         path = self._path(name)
         with _translated("open", path):
-            return DiskFile(os.open(path, os.O_RDWR | os.O_CLOEXEC), path)
+            return DiskFile(_open(path, os.O_RDWR), path)
 
     def rename(self, old: str, new: str) -> None:
         assert os.path.dirname(old) == os.path.dirname(new), "a rename across folders is not one durable step"
@@ -246,12 +270,15 @@ class DirectoryLock:
 
 
 def lock_directory(root: str | os.PathLike[str]) -> DirectoryLock:
-    """Take the data directory for this process, or raise DataDirectoryInUse naming who has it."""
+    """Take the data directory for this process, or raise DataDirectoryInUse naming who has it; ConfigError when another
+    user could have a hand in it.
+    """
     directory = os.path.abspath(root)
     path = os.path.join(directory, _LOCK_FILE)
     with _translated("lock", path):
         make_directory(directory)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        check_tree(directory)
+        descriptor = _open(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

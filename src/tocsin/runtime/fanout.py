@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from tocsin.runtime.datagrams import Address, Burst, Received, Way
-from tocsin.runtime.udp import Place, UdpSocket
+from tocsin.runtime.datagrams import Address, Burst, Place, Received, Way
+from tocsin.runtime.udp import UdpSocket
 from tocsin.runtime.udp_sockets import UdpSockets
 
 

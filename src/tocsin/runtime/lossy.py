@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from tocsin.runtime.datagrams import Burst, Received, Transport
+from tocsin.runtime.datagrams import Burst, Place, Received, Transport
 
 
 @dataclass(slots=True)
@@ -18,10 +18,10 @@ class LossyTransport:
     random: Random
 
     def start(self, received: Received, writable: Callable[[], None]) -> None:
-        def receive(channel: int, data: bytes, segment: int) -> None:
+        def receive(channel: int, data: bytes, segment: int, source: Place) -> None:
             for start in range(0, len(data), segment):
                 if self.random.random() >= self.loss:
-                    received(channel, data[start : start + segment], segment)
+                    received(channel, data[start : start + segment], segment, source)
 
         self.inner.start(receive, writable)
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tocsin.model.errors import ConfigError
-from tocsin.runtime.datagrams import Address, Burst, Received, Way
-from tocsin.runtime.udp import Place, UdpSocket
+from tocsin.runtime.datagrams import Address, Burst, Place, Received, Way
+from tocsin.runtime.udp import UdpSocket
 from tocsin.runtime.udp_sockets import UdpSockets
 
 HOPS_DEFAULT = 1

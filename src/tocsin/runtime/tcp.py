@@ -1,19 +1,28 @@
-"""TCP on the loop, and the local sockets beside it: one protocol object for each client connection, bytes as events."""
+"""TCP on the loop, and the local socket beside it: one protocol object for each client connection, bytes as events."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 from tocsin.model.errors import ConfigError, PortInUse
-from tocsin.model.limits import LISTEN_BACKLOG, OUTBOUND_BYTES_MAX
+from tocsin.model.limits import LOGIN_SECONDS_MAX
+from tocsin.model.traffic_limits import CLOSING_SECONDS_MAX, OUTBOUND_SLOW_BYTES
 from tocsin.model.values import Bytes
-from tocsin.runtime.local import is_local, listener_at, on_this_host, widen
+from tocsin.runtime.accepting import Door, bound_sockets
+from tocsin.runtime.descriptors import descriptor_limit, reserve
+from tocsin.runtime.local import LocalListener, is_local, may_enter, on_this_host, peer_user, widen
+from tocsin.runtime.outbound import Outbound
+
+log = logging.getLogger("tocsin")
 
 _PARTS_AT_ONCE_MAX = 16
 """More than that is a lot of bytes, for which the loop's own way is as good."""
@@ -28,38 +37,86 @@ _READS_AT_ONCE_MAX = 16
 class StreamEvents(Protocol):
     """Who is told about connections. `connection` is a number that is never used twice."""
 
-    def connected(self, connection: int, peer: str, near: bool) -> None:
-        """`near`: the other end is on this host."""
+    def connected(self, connection: int, peer: str, near: bool, over_tls: bool) -> None:
+        """As soon as it is taken, before any handshake. `near`: the other end is on this host. `over_tls`: what comes
+        is encrypted on its way.
+        """
 
     def received(self, connection: int, data: bytes) -> int:
-        """Returns how many bytes complete what has begun: a chunk that ends with them saves a copy."""
+        """Returns how many bytes complete what has begun: a chunk that ends with them saves a copy. 0: it is not to be
+        read any more, until `pause_reading` says otherwise.
+        """
+
+    def slowed(self, connection: int, slow: bool) -> None:
+        """Much waits for a peer that takes it slowly; False: most of it has gone."""
 
     def disconnected(self, connection: int) -> None: ...
 
 
 class _Connection(asyncio.Protocol):
-    __slots__ = ("_descriptor", "_events", "_number", "_registry", "transport")
+    __slots__ = (
+        "_closing", "_deadline", "_descriptor", "_early", "_events", "_number", "_registry", "_task", "_tls",
+        "transport",
+    )  # fmt: skip
 
-    def __init__(self, registry: TcpServer, events: StreamEvents) -> None:
+    def __init__(self, registry: TcpServer, events: StreamEvents, number: int, tls: ssl.SSLContext | None) -> None:
         self._registry = registry
         self._events = events
-        self._number = 0
+        self._number = number
+        self._tls = tls
         # Of the socket, where bytes may go to it as they are; -1 under TLS.
         self._descriptor = -1
+        # Until its handshake is over there is no transport, what is written waits, and who closes it only says so.
         self.transport: asyncio.Transport | None = None
+        self._early: list[Bytes] = []
+        self._closing = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[Any] | None = None
+
+    def begin(self, line: socket.socket, seconds: float) -> None:
+        """Makes a transport of what was accepted, within that time."""
+        loop, limit = asyncio.get_running_loop(), None if self._tls is None else seconds
+        made = loop.connect_accepted_socket(lambda: self, line, ssl=self._tls, ssl_handshake_timeout=limit)
+        self._task = loop.create_task(made)
+        self._task.add_done_callback(partial(self._begun, line))
+
+    def _begun(self, line: socket.socket, task: asyncio.Task[Any]) -> None:
+        self._task = None
+        if self.transport is None:
+            # It broke, or took too long, or was sent away.
+            line.close()
+            self._over()
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, OSError):
+            raise error
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(OUTBOUND_SLOW_BYTES, OUTBOUND_SLOW_BYTES // 4)
         raw: socket.socket | None = transport.get_extra_info("socket")
-        if raw is not None:
-            if is_local(raw):
-                widen(raw)
-            else:
-                raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if transport.get_extra_info("sslcontext") is None:
-                self._descriptor = raw.fileno()
-        self._number = self._registry.add(self)
-        self._events.connected(self._number, _peer_of(transport, raw), on_this_host(raw))
+        if raw is not None and self._tls is None:
+            self._descriptor = raw.fileno()
+        early, self._early = self._early, []
+        if early:
+            self.write(early)
+        if self._closing:
+            self.close()
+
+    def close(self) -> None:
+        """What was written before still leaves, if the peer takes it in time, but for what waits for a handshake."""
+        self._closing = True
+        if self.transport is not None:
+            self.transport.close()
+            if self._deadline is None:
+                # Nobody counts it any more, so one that does not read must not keep its descriptor.
+                self._deadline = asyncio.get_running_loop().call_later(CLOSING_SECONDS_MAX, self.transport.abort)
+        elif self._tls is not None:
+            self.abort()
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+        elif self._task is not None:
+            self._task.cancel()
 
     def apply_pause(self, paused: bool) -> None:
         transport = self.transport
@@ -72,7 +129,10 @@ class _Connection(asyncio.Protocol):
 
     def write(self, parts: Sequence[Bytes]) -> None:
         transport = self.transport
-        if transport is None or transport.is_closing():
+        if transport is None:
+            self._early += parts
+            return
+        if transport.is_closing():
             return
         waiting = transport.get_write_buffer_size()
         if not waiting and self._descriptor >= 0 and len(parts) <= _PARTS_AT_ONCE_MAX:
@@ -80,8 +140,26 @@ class _Connection(asyncio.Protocol):
             if not parts:
                 return
         transport.writelines(parts)
-        if transport.get_write_buffer_size() > OUTBOUND_BYTES_MAX:
-            transport.abort()
+        self._registry.outbound.wait(self._number, self)
+
+    def pause_writing(self) -> None:
+        self._events.slowed(self._number, True)
+
+    def resume_writing(self) -> None:
+        self._registry.outbound.wait(self._number, self)
+        self._events.slowed(self._number, False)
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the peer has not taken."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
+    def cut_off(self, reason: str) -> None:
+        """Also one that is being closed: what waits for it takes as much room."""
+        if self.transport is not None:
+            raw: socket.socket | None = self.transport.get_extra_info("socket")
+            log.warning("The connection of %s is cut off: %s", "unknown" if raw is None else _peer_of(raw), reason)
+            self.transport.abort()
 
     def _write_at_once(self, parts: Sequence[Bytes]) -> Sequence[Bytes]:
         """Gives the system what it takes now, which is sooner than the loop would; returns what is left."""
@@ -98,7 +176,10 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         wanted = self._events.received(self._number, data)
-        if wanted >= _LARGE_BYTES and self._descriptor >= 0:
+        if not wanted:
+            # At once: a loop may have much more of it at hand before anybody else has a turn.
+            self.apply_pause(True)
+        elif wanted >= _LARGE_BYTES and self._descriptor >= 0:
             self._read_on(wanted)
 
     def _read_on(self, wanted: int) -> None:
@@ -118,78 +199,126 @@ class _Connection(asyncio.Protocol):
                 return
             large = wanted >= _LARGE_BYTES
             wanted = self._events.received(self._number, data)
+            if not wanted:
+                self.apply_pause(True)
+                return
             if not large and wanted < _LARGE_BYTES:
                 return
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._registry.remove(self._number)
-        self._events.disconnected(self._number)
+        self._over()
+
+    def _over(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._registry.remove(self._number):
+            self._events.disconnected(self._number)
 
 
-def _peer_of(transport: asyncio.BaseTransport, raw: socket.socket | None) -> str:
-    if raw is not None and is_local(raw):
-        return "this host"  # The name of its end, if any, is whatever the client has chosen.
-    peer = transport.get_extra_info("peername")
-    return f"{peer[0]}:{peer[1]}" if peer else "unknown"
+def _peer_of(line: socket.socket) -> str:
+    if is_local(line):
+        return "local socket"  # The name of its end, if any, is whatever the client has chosen.
+    try:
+        host, port = line.getpeername()[:2]
+    except OSError:
+        return "unknown"  # It is gone already.
+    return f"{host}:{port}"
 
 
 class TcpServer:
-    """Listens, and writes to connections by number."""
+    """Listens, and writes to connections by number. `journals`: how many the process has, to which files it must leave
+    room; `handshake_seconds`: what TLS may take.
+    """
 
-    def __init__(self, events: StreamEvents) -> None:
+    def __init__(
+        self, events: StreamEvents, *, journals: int = 1, handshake_seconds: float = LOGIN_SECONDS_MAX
+    ) -> None:
         self._events = events
+        self._reserve = reserve(journals)
+        self._handshake_seconds = handshake_seconds
         self._connections: dict[int, _Connection] = {}
         self._last = 0
-        self._paused = False
-        self._servers: list[asyncio.AbstractServer] = []
+        self.outbound = Outbound()
+        self._doors: list[Door] = []
+        self._local: LocalListener | None = None
+        self.turned_away = 0
+        """Connections that were closed without a word: there was hardly a descriptor left."""
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None, *, local: bool = True) -> int:
+    @property
+    def local_path(self) -> str | None:
+        """The path of the local socket, where there is one."""
+        return None if self._local is None else self._local.path
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None, *, local: Path | None = None) -> int:
         """Returns the port, which the system chose if 0 was asked for.
 
-        With `local`, clients on this host find a shorter way in; what is to be encrypted takes the ordinary one.
+        `local` is a directory for a local socket, of which this process has the lock; what goes there is not encrypted.
         """
         try:
-            return await self._listen(host, port, tls, local=local and tls is None)
+            if local is not None:
+                self._listen_locally(local)
+            return await self._listen(host, port, tls)
         except BaseException:
             await self.stop_listening()
             raise
 
-    async def _listen(self, host: str, port: int, tls: ssl.SSLContext | None, *, local: bool) -> int:
-        loop = asyncio.get_running_loop()
-        make: Callable[[], _Connection] = lambda: _Connection(self, self._events)  # noqa: E731
+    def _listen_locally(self, directory: Path) -> None:
         try:
-            server = await loop.create_server(make, host, port, ssl=tls, backlog=LISTEN_BACKLOG, start_serving=False)
-            self._servers.append(server)
-            addresses = [each.getsockname()[:2] for each in server.sockets]
-            for address in addresses if local else ():
-                if (door := listener_at(*address)) is not None:
-                    self._servers.append(await loop.create_unix_server(make, sock=door, backlog=LISTEN_BACKLOG))
-            # The last, so that whoever is let in by TCP would have found the short way, too.
-            await server.start_serving()
-            if any(each.fileno() < 0 for each in server.sockets):
-                # Somebody else came first; uvloop says so in no other way.
-                raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-        except FileExistsError as error:
-            raise PortInUse(
-                f"Port {port} on {host} can't be used: {error}, so clients on this host would reach that one. "
-                "Stop it (`ss -xlp` shows it), choose another port, or set local_socket = false."
-            ) from error
+            self._local = LocalListener(directory)
+        except OSError as error:
+            # The file system may have no sockets: who asks for this one is told that there is none.
+            log.warning("There is no local socket in %s: %s.", directory, error.strerror or error)
+            return
+        door = Door(asyncio.get_running_loop(), self._local.socket, partial(self._enter, None))
+        self._doors.append(door)
+        door.open()
+
+    async def _listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+        loop = asyncio.get_running_loop()
+        try:
+            doors = [Door(loop, each, partial(self._enter, tls)) for each in await bound_sockets(loop, host, port)]
+            self._doors += doors
+            for door in doors:
+                door.open()
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise PortInUse(
                     f"Port {port} on {host} is in use, maybe by another server; stop that one or choose another port."
                 ) from error
             raise ConfigError(f"Can't listen on {host} port {port}: {error.strerror or error}.") from error
-        return int(addresses[0][1])
+        return doors[0].address[1]
 
-    def add(self, connection: _Connection) -> int:
+    def _enter(self, tls: ssl.SSLContext | None, line: socket.socket) -> None:
+        # The system gives the lowest number that is free: all below this one are in use.
+        if descriptor_limit() - line.fileno() <= self._reserve // 2:
+            # Whoever counts connections has no room left for them, and these are the last descriptors of files.
+            if not self.turned_away:
+                log.error("New connections are closed at once: hardly a descriptor is free. Allow more open files.")
+            self.turned_away += 1
+            line.close()
+            return
+        try:
+            if is_local(line):
+                if not may_enter(line):
+                    log.warning("A process of user %d was turned away from the local socket.", peer_user(line))
+                    line.close()
+                    return
+                widen(line)
+            else:
+                line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError:
+            line.close()  # It is gone already.
+            return
         self._last += 1
-        self._connections[self._last] = connection
-        connection.apply_pause(self._paused)
-        return self._last
+        connection = self._connections[self._last] = _Connection(self, self._events, self._last, tls)
+        peer, near = _peer_of(line), on_this_host(line)
+        connection.begin(line, self._handshake_seconds)
+        self._events.connected(self._last, peer, near, tls is not None)
 
-    def remove(self, number: int) -> None:
-        self._connections.pop(number, None)
+    def remove(self, number: int) -> bool:
+        """False when it was removed before."""
+        self.outbound.gone(number)
+        return self._connections.pop(number, None) is not None
 
     def write(self, number: int, parts: Sequence[Bytes]) -> None:
         """Sends; a peer that reads so slowly that too much piles up is cut off."""
@@ -197,30 +326,32 @@ class TcpServer:
         if connection is not None:
             connection.write(parts)
 
-    def pause_reading(self, paused: bool) -> None:
-        """Stops or resumes taking bytes from all connections: what can't be worked on stays with its senders."""
-        self._paused = paused
-        for connection in self._connections.values():
+    def pause_reading(self, number: int, paused: bool) -> None:
+        """Stops or resumes taking bytes from a connection: what can't be worked on stays with its sender."""
+        connection = self._connections.get(number)
+        if connection is not None:
             connection.apply_pause(paused)
 
     def close_connection(self, number: int) -> None:
         connection = self._connections.get(number)
-        if connection is not None and connection.transport is not None:
-            connection.transport.close()
+        if connection is not None:
+            connection.close()
 
     async def stop_listening(self) -> None:
-        for server in self._servers:
-            server.close()
+        for door in self._doors:
+            door.close()
+        self._doors.clear()
+        if self._local is not None:
+            self._local.remove()
+            self._local = None
 
     def close_all(self) -> None:
         for connection in list(self._connections.values()):
-            if connection.transport is not None:
-                connection.transport.close()
+            connection.close()
 
     def abort_all(self) -> None:
         for connection in list(self._connections.values()):
-            if connection.transport is not None:
-                connection.transport.abort()
+            connection.abort()
 
     def __len__(self) -> int:
         return len(self._connections)

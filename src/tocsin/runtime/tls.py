@@ -60,6 +60,17 @@ def reload_certificate(context: ssl.SSLContext, own: Certificate) -> None:
     _load_certificate(context, own)
 
 
+def shown_certificate(own: Certificate) -> bytes:
+    """The certificate that a server with these files shows, as DER: the first of its chain."""
+    _check_readable("TLS certificate", own.certificate)
+    text = own.certificate.read_text(encoding="ascii", errors="replace")
+    start, end = text.find(ssl.PEM_HEADER), text.find(ssl.PEM_FOOTER)
+    try:
+        return ssl.PEM_cert_to_DER_cert(text[start : end + len(ssl.PEM_FOOTER)])
+    except ValueError as reason:
+        raise ConfigError(f"The TLS certificate {own.certificate} is no PEM file.") from reason
+
+
 def _harden(context: ssl.SSLContext) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_COMPRESSION

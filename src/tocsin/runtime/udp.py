@@ -14,10 +14,7 @@ from itertools import chain
 
 from tocsin.model.errors import ConfigError
 from tocsin.model.limits import BUS_DATAGRAM_BYTES_MAX, BUS_SOCKET_BUFFER_BYTES
-from tocsin.runtime.datagrams import Burst
-
-Place = tuple[str, int]
-"""Host address and port."""
+from tocsin.runtime.datagrams import NOWHERE, Burst, Place
 
 # From linux/udp.h, linux/in.h and asm-generic/socket.h, which the socket module does not know.
 _UDP_SEGMENT = 103
@@ -91,21 +88,21 @@ class UdpSocket:
                 self._offload = False
         return all(self._call(datagram, (), place) for datagram in burst.datagrams)
 
-    def receive(self) -> tuple[bytes, int] | None:
-        """Datagrams in one piece and the length of each but the last; None when nothing is there."""
+    def receive(self) -> tuple[bytes, int, Place] | None:
+        """Datagrams in one piece, the length of each but the last, and their source; None when nothing is there."""
         try:
-            data, ancillary, _, _ = self.raw.recvmsg(_READ_BYTES, _ANCILLARY_BYTES)
+            data, ancillary, _, source = self.raw.recvmsg(_READ_BYTES, _ANCILLARY_BYTES)
         except BlockingIOError:
             return None
         except OSError as error:
             if error.errno in (errno.ECONNREFUSED, errno.EINTR):
                 # An earlier datagram found nobody at its address; that says nothing of this socket.
-                return b"", 1
+                return b"", 1, NOWHERE
             raise
         for level, kind, value in ancillary:
             if level == socket.IPPROTO_UDP and kind == _UDP_GRO:
-                return data, int(_COALESCED.unpack(value)[0])
-        return data, len(data) or 1
+                return data, int(_COALESCED.unpack(value)[0]), source
+        return data, len(data) or 1, source
 
     def close(self) -> None:
         self.raw.close()

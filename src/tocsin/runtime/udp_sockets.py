@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from tocsin.model.limits import BUS_READS_PER_TURN
-from tocsin.runtime.datagrams import Received
-from tocsin.runtime.udp import Place, UdpSocket
+from tocsin.runtime.datagrams import Place, Received
+from tocsin.runtime.udp import UdpSocket
 
 
 class UdpSockets:

@@ -15,10 +15,9 @@ import binascii
 import fcntl
 import os
 import secrets
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
@@ -27,9 +26,12 @@ from tocsin.model.errors import ConfigError, NewerFormat
 from tocsin.model.limits import (
     PASSWORD_ITERATIONS_MAX,
     PASSWORD_ITERATIONS_MIN,
+    PASSWORD_ITERATIONS_READ_MIN,
     USER_NAME_BYTES_MAX,
     USERS_FILE_BYTES_MAX,
 )
+from tocsin.model.spelling import check_spelling
+from tocsin.runtime.ownership import check_private
 
 FORMAT_NAME = "tocsin-users"
 FORMAT_VERSION = 1
@@ -61,7 +63,7 @@ MakeUser = Callable[[str, bytes, int, bytes, bytes], User]
 class Users(Generic[User]):
     """What the file held when it was read. `secret` is for decoys: what a login shows for unknown names."""
 
-    secret: bytes
+    secret: bytes = field(repr=False)
     by_name: Mapping[str, User]
 
     def find(self, name: str) -> User | None:
@@ -94,9 +96,11 @@ class UsersFile(Generic[User]):
 
     def add(self, user: User, *, replace: bool = False) -> None:
         """Add one user, and make the file if there is none. `replace` is how a password is changed."""
-        _check_user(user)
+        _check_user(user, PASSWORD_ITERATIONS_MIN)
         with self._changing() as (secret, users):
-            if user.user in users and not replace:
+            if user.user not in users:
+                check_spelling(user.user, "user name", ConfigError)
+            elif not replace:
                 raise ConfigError(f"The user {user.user!r} exists already in {self._path}.")
             users[user.user] = user
             self._write(secret, users)
@@ -113,7 +117,7 @@ class UsersFile(Generic[User]):
         """The content, to be changed by one process at a time: the lock is on a file beside, which stays."""
         lock = self._path.with_name(self._path.name + ".lock")
         try:
-            handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as reason:
             raise ConfigError(f"The users file {self._path} cannot be changed: {reason.strerror}.") from reason
         try:
@@ -161,7 +165,8 @@ class UsersFile(Generic[User]):
             self._decode(number, "server key", server_key, KEY_BYTES, KEY_BYTES),
         )
         try:
-            _check_user(user)
+            # One that was made with fewer than now must be readable, or its password could not be set again.
+            _check_user(user, PASSWORD_ITERATIONS_READ_MIN)
         except ConfigError as reason:
             raise self._bad_line(number, str(reason).rstrip(".")) from None
         return user
@@ -184,16 +189,14 @@ def new_salt() -> bytes:
     return secrets.token_bytes(SALT_BYTES)
 
 
-def _check_user(user: SaltedUser) -> None:
+def _check_user(user: SaltedUser, iterations_min: int) -> None:
     name = user.user
     if not name.isprintable() or name != name.strip():
         raise ConfigError("A user name has printable characters only, and no space at its ends.")
     if not 1 <= len(name.encode()) <= USER_NAME_BYTES_MAX:
         raise ConfigError(f"A user name has 1 to {USER_NAME_BYTES_MAX} bytes.")
-    if not PASSWORD_ITERATIONS_MIN <= user.iterations <= PASSWORD_ITERATIONS_MAX:
-        raise ConfigError(
-            f"Iterations are {PASSWORD_ITERATIONS_MIN:,} to {PASSWORD_ITERATIONS_MAX:,}, not {user.iterations:,}."
-        )
+    if not iterations_min <= user.iterations <= PASSWORD_ITERATIONS_MAX:
+        raise ConfigError(f"Iterations are {iterations_min:,} to {PASSWORD_ITERATIONS_MAX:,}, not {user.iterations:,}.")
 
 
 def _is_number(text: str) -> bool:
@@ -207,9 +210,7 @@ def _encode(data: bytes) -> str:
 def _read(path: Path) -> str:
     try:
         with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            if stat.S_IMODE(status.st_mode) & 0o077:
-                raise ConfigError(f"The users file {path} is open to others; run: chmod 600 {path}")
+            check_private("users file", path, os.fstat(file.fileno()))
             data = file.read(USERS_FILE_BYTES_MAX + 1)
     except OSError as reason:
         raise ConfigError(f"The users file {path} cannot be read: {reason.strerror}.") from reason

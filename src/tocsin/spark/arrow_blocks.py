@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.model.batch import FLAG_NO_MESSAGE_ID, Block, Column, DeliveryMode
-from tocsin.model.limits import SPARK_BATCH_BYTES, SPARK_BATCH_ROWS
 from tocsin.model.message import MODE_WORDS, message_id
+from tocsin.model.spark_limits import SPARK_BATCH_BYTES, SPARK_BATCH_ROWS
 from tocsin.spark.arrow_columns import BlockColumns, Ranges, constant, counted, number, numbers, pick
 from tocsin.spark.arrow_properties import headers_of, properties_of, property_of
 from tocsin.spark.schema import PROPERTY, Wanted

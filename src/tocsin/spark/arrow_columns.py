@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.model.batch import Block, Column, Entry
-from tocsin.model.limits import SPARK_BATCH_ROWS
+from tocsin.model.spark_limits import SPARK_BATCH_ROWS
 from tocsin.model.values import Type
 
 Ranges = Sequence[tuple[int, int]]

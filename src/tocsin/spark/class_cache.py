@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from tocsin.model.limits import SPARK_CLASS_CACHES_MAX, SPARK_WARMING_SECONDS_MAX
+from tocsin.model.spark_limits import SPARK_CLASS_CACHES_MAX, SPARK_WARMING_SECONDS_MAX
 from tocsin.spark.java import Java, cache_directory
 
 NO_WARMING = "TOCSIN_SPARK_WARM"

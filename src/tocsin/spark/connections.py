@@ -13,7 +13,7 @@ from collections import OrderedDict
 
 from tocsin.client.sync import Connection
 from tocsin.model.errors import ConnectionFailed, TocsinError
-from tocsin.model.limits import SPARK_CONNECT_PAUSE_SECONDS, SPARK_CONNECTIONS_MAX
+from tocsin.model.spark_limits import SPARK_CONNECT_PAUSE_SECONDS, SPARK_CONNECTIONS_MAX
 from tocsin.spark.server_options import ServerOptions
 
 _lock = threading.Lock()

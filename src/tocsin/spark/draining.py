@@ -14,7 +14,7 @@ from tocsin.client.draining import DrainTake
 from tocsin.client.sync import Connection
 from tocsin.model.destination import Destination
 from tocsin.model.errors import DataLost
-from tocsin.model.limits import SPARK_DRAIN_SECONDS, SPARK_DRAIN_TAKES_MAX
+from tocsin.model.spark_limits import SPARK_DRAIN_SECONDS, SPARK_DRAIN_TAKES_MAX
 from tocsin.spark.offsets import Position, Positions
 from tocsin.spark.partitioning import Slice
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tocsin.client.sync import Connection
 from tocsin.model.destination import Destination, Kind
-from tocsin.model.limits import SPARK_HOLD_REFRESH_SECONDS
+from tocsin.model.spark_limits import SPARK_HOLD_REFRESH_SECONDS
 from tocsin.spark.offsets import Position
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from tocsin.model.limits import SPARK_TASK_ROWS, SPARK_TASK_ROWS_MIN, SPARK_TASKS_PER_CORE
+from tocsin.model.spark_limits import SPARK_TASK_ROWS, SPARK_TASK_ROWS_MIN, SPARK_TASKS_PER_CORE
 
 
 @dataclass(frozen=True, slots=True)

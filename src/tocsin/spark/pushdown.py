@@ -35,9 +35,9 @@ from pyspark.sql.types import (
 )
 
 from tocsin.model.errors import MessageFormatError
-from tocsin.model.limits import SELECTOR_CHARACTERS_MAX, SELECTOR_IN_LIST_ITEMS_MAX
 from tocsin.model.message import MODES
 from tocsin.model.properties import check_property_name
+from tocsin.model.selector_limits import SELECTOR_CHARACTERS_MAX, SELECTOR_IN_LIST_ITEMS_MAX
 from tocsin.spark.schema import PROPERTY, wanted_columns
 
 _TEXTS = {

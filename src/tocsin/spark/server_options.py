@@ -12,6 +12,7 @@ from tocsin.client.settings import RECONNECT_SECONDS
 from tocsin.client.sync import Connection
 from tocsin.client.url import parse_url
 from tocsin.model.errors import ConfigError
+from tocsin.model.secret import Secret, secret
 from tocsin.runtime.tls import Certificate, client_context
 from tocsin.spark.option_values import OptionValues
 
@@ -25,15 +26,18 @@ SERVER_OPTIONS = (
 class ServerOptions:
     """Travels to the executors, so TLS files are named and not read."""
 
-    url: str
+    url: str = field(repr=False)
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: str | Secret | None = None
     tls_ca: str | None = None
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_check_hostname: bool = True
     connect_timeout: float | None = None
     reconnect_timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "password", secret(self.password))
 
     @property
     def patience(self) -> float:
@@ -72,7 +76,7 @@ class ServerOptions:
     def __str__(self) -> str:
         """The server without what is secret."""
         scheme, separator, rest = self.url.partition("://")
-        return f"{scheme}{separator}{rest.rpartition('@')[2].partition('/')[0].partition('?')[0]}"
+        return f"{scheme}{separator}{rest.partition('?')[0].rpartition('@')[2].removesuffix('/')}"
 
 
 def read_server(values: OptionValues) -> ServerOptions:

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from tocsin.client.staging import StageReceipt
 from tocsin.model.errors import ConfigError, TocsinError
-from tocsin.model.limits import SPARK_ABORT_SECONDS
+from tocsin.model.spark_limits import SPARK_ABORT_SECONDS
 from tocsin.spark.away import COMMITTED_ONCE, LOOK_FIRST, failing_clearly
 from tocsin.spark.columns_from_arrow import RowShape
 from tocsin.spark.connections import connection_to

@@ -8,13 +8,8 @@ from dataclasses import dataclass
 
 from tocsin.model.destination import Destination, check_name, parse_destination
 from tocsin.model.errors import ConfigError, InvalidDestination
-from tocsin.model.limits import (
-    RANGE_BUFFER_BYTES,
-    RANGE_BUFFER_BYTES_MAX,
-    RANGE_BUFFER_BYTES_MIN,
-    SPARK_HOLD_SECONDS,
-    SPARK_OFFSETS_PER_TRIGGER,
-)
+from tocsin.model.limits import RANGE_BUFFER_BYTES, RANGE_BUFFER_BYTES_MAX, RANGE_BUFFER_BYTES_MIN
+from tocsin.model.spark_limits import SPARK_HOLD_SECONDS, SPARK_OFFSETS_PER_TRIGGER
 from tocsin.spark.option_values import OptionValues
 from tocsin.spark.server_options import SERVER_OPTIONS, ServerOptions, read_server
 from tocsin.spark.start_options import EARLIEST, LATEST, Where, read_where

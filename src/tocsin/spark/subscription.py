@@ -9,7 +9,7 @@ from tocsin.client.admin import DestinationInfo
 from tocsin.client.sync import Connection
 from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import ConfigError, InvalidDestination
-from tocsin.model.limits import SPARK_PATTERN_SECONDS
+from tocsin.model.spark_limits import SPARK_PATTERN_SECONDS
 from tocsin.spark.source_options import SourceOptions, given_destination, plain_name
 
 _PLAIN = re.compile(r"[\w-]*")

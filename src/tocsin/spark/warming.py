@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from tocsin.model.limits import SPARK_WARMING_SECONDS_MAX
+from tocsin.model.spark_limits import SPARK_WARMING_SECONDS_MAX
 from tocsin.spark.class_cache import cache_file, claim, give_up_claim, keep_few, record_options, warming_command
 from tocsin.spark.java import find_java
 from tocsin.spark.schema import default_schema

@@ -4,6 +4,7 @@ disk              a disk in memory that forgets what was not synced, tears write
 clock             time that moves only when told
 network           a network in memory that loses, repeats and reorders datagrams, and is cut on demand
 bus_cluster       several nodes' buses on it, with a checker of what the bus promises
+strict_faults     mistakes of the server that are raised and not contained
 driver            a whole server without sockets, threads or real time
 simulation        groups of message managers in virtual time, from one seed
 clusters          whole clusters with their clients in virtual time, from one seed

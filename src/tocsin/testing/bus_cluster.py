@@ -25,6 +25,7 @@ from tocsin.bus.machine import (
     to_node,
 )
 from tocsin.bus.sealing import CipherSuite
+from tocsin.bus.strangers import Peers
 from tocsin.runtime.datagrams import Received
 from tocsin.testing.network import Conditions, SimulatedNetwork
 
@@ -159,6 +160,7 @@ class BusCluster:
         secret: bytes | None = None,
         suite: CipherSuite | None = None,
         datagram_bytes: int = 1_400,
+        peers: Peers | None = None,
     ) -> None:
         self.network = SimulatedNetwork(seed, conditions)
         self.nodes: dict[int, BusNode] = {}
@@ -167,6 +169,7 @@ class BusCluster:
         self._settings = settings
         self._secret, self._suite = secret, suite
         self._datagram_bytes = datagram_bytes
+        self._peers = peers
 
     def start(self, node: int, *joined: Joined, boot: int = 1) -> BusNode:
         bus = Bus(
@@ -178,7 +181,13 @@ class BusCluster:
             settings=self._settings,
         )
         for each in joined:
-            bus.join(each.channel, listens=each.listens, speaks=each.speaks, datagram_bytes=self._datagram_bytes)
+            bus.join(
+                each.channel,
+                listens=each.listens,
+                speaks=each.speaks,
+                datagram_bytes=self._datagram_bytes,
+                peers=self._peers,
+            )
             self.network.attach(node, each.channel, each.listens, self._receiver(bus))
         started = self.nodes[node] = BusNode(node, boot, bus)
         return started
@@ -207,7 +216,7 @@ class BusCluster:
         raise BrokenPromise("The nodes keep each other busy without end.")
 
     def _receiver(self, bus: Bus) -> Received:
-        return lambda channel, data, segment: bus.received(channel, data, segment, self.now)
+        return lambda channel, data, segment, source: bus.received(channel, data, segment, self.now, source)
 
     def _turn(self) -> None:
         self.network.run_until(self.now)

@@ -142,10 +142,16 @@ class Driver:
 
     # ---- clients
 
-    def connect(self, client_id: str | None = None, *, resume: ScriptedClient | None = None) -> ScriptedClient:
+    def connect(
+        self,
+        client_id: str | None = None,
+        *,
+        resume: ScriptedClient | None = None,
+        login: tuple[str, str] | None = None,
+    ) -> ScriptedClient:
         """A client that has logged in; with `resume` it takes over what that one left."""
         client = self.dial()
-        client.hello(client_id, resume)
+        client.hello(client_id, resume, login)
         return client
 
     def dial(self) -> ScriptedClient:

@@ -12,9 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from tocsin.runtime.datagrams import Address, Burst, Received, Way
+from tocsin.runtime.datagrams import Address, Burst, Place, Received, Way
 
 COALESCED_MAX = 8
+
+
+def place_of(node: int) -> Place:
+    """Where a node sends from; 0 is nowhere."""
+    return f"node {node}", 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +115,7 @@ class SimulatedNetwork:
                 continue
             pieces = [datagram, *self._coalesced(sender, attached, len(datagram), now)]
             self.tally.delivered += len(pieces)
-            attached.receive(attached.channel, b"".join(pieces), len(datagram))
+            attached.receive(attached.channel, b"".join(pieces), len(datagram), place_of(sender))
 
     def _coalesced(self, sender: int, attached: _Attached, length: int, now: float) -> list[bytes]:
         """What a kernel would hand over together with a datagram: those of the same sender, none longer."""

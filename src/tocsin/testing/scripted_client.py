@@ -11,6 +11,8 @@ from typing import Any, Protocol
 from tocsin.testing.scripted_session import ScriptedSession, error_of
 from tocsin.wire.frames import Frame, FrameType, control, signal
 from tocsin.wire.reader import FrameReader
+from tocsin.wire.resume_proof import resume_proof
+from tocsin.wire.scram import ScramClient
 
 
 class Server(Protocol):
@@ -65,13 +67,28 @@ class ScriptedClient:
 
     # ---- requests
 
-    def hello(self, client_id: str | None = None, resume: ScriptedClient | None = None) -> None:
+    def hello(
+        self, client_id: str | None = None, resume: ScriptedClient | None = None, login: tuple[str, str] | None = None
+    ) -> None:
+        """`login` is a user and the password."""
         fields: dict[str, Any] = {"version": 1, "product": "test", "heartbeat": 1e9}
         if client_id is not None:
             fields["client_id"] = client_id
-        if resume is not None:
+        if resume is not None and login is None:
             fields["resume"] = {"connection": resume.identity, "token": resume.welcome["token"]}
+        scram = None
+        if login is not None:
+            scram = ScramClient(*login, nonce=f"scripted-client-{self.number:08}")
+            fields["sasl"] = scram.start()
         self.send(control(FrameType.HELLO, 0, fields))
+        challenges = self.take(FrameType.CHALLENGE)
+        if scram is not None and challenges:
+            answer = scram.answer(challenges[0].fields()["sasl"])
+            response: dict[str, Any] = {"sasl": answer}
+            if resume is not None:
+                proof = resume_proof(resume.welcome["token"], answer)
+                response["resume"] = {"connection": resume.identity, "proof": proof}
+            self.send(control(FrameType.RESPONSE, 0, response))
         failures = self.take(FrameType.FAILURE)
         if failures:
             raise error_of(failures[0].fields())

@@ -11,6 +11,7 @@ from tocsin.model.columns import bytes_column, column_values, raw_values, value_
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import TocsinError, from_code
 from tocsin.model.identity import NO_ID
+from tocsin.model.ranges import Range, pack_ranges, unpack_ranges
 from tocsin.model.values import Type, type_of
 from tocsin.wire.frames import (
     REDELIVERED,
@@ -145,12 +146,15 @@ class ScriptedSession:
         consumer.request = self.client.requests + 1
         if former is not None:
             consumer.last_settlement = former.last_settlement
-            terms.setdefault("held", [number for each in former.held() for number in each])
+            terms.setdefault("held", former.held())
+        if terms.get("held") is not None:
+            terms["held"] = pack_ranges(terms["held"])
         self.consumers[number] = consumer
         fields = {"consumer": number, "destination": destination, "messages": messages, "bytes": size}
         fields |= {"mode": "consume"} | terms
         try:
-            consumer.opened = self.request("consumer.open", **fields)
+            opened = consumer.opened = self.request("consumer.open", **fields)
+            consumer.kept = unpack_ranges(opened["kept"]) if "kept" in opened else None
         except TocsinError:
             del self.consumers[number]
             raise
@@ -220,6 +224,8 @@ class ScriptedConsumer:
         self.number = number
         self.destination = destination
         self.opened: dict[str, Any] | None = None
+        self.kept: list[Range] | None = None
+        """What is still its own, when it has resumed."""
         self.request = 0
         """Number of the request that opened it."""
         self.messages: list[Received] = []

@@ -62,9 +62,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from tocsin.model.errors import MessageFormatError, ProtocolError
-from tocsin.model.limits import RANGES_PER_FRAME_MAX, REASON_BYTES_MAX
-from tocsin.model.values import Bytes, decode_map, encode_value
+from tocsin.model.errors import MessageFormatError, MessageTooLarge, ProtocolError
+from tocsin.model.limits import CONTROL_BYTES_MAX, RANGES_PER_FRAME_MAX, REASON_BYTES_MAX, SEQUENCE_MAX
+from tocsin.model.values import Bytes, decode_fields, encode_fields
 
 VERSION = 1
 HEADER = struct.Struct("<IBBHI")
@@ -133,7 +133,7 @@ class Frame:
     def fields(self) -> dict[str, Any]:
         """The map of a control frame."""
         try:
-            return decode_map(self.payload)
+            return decode_fields(self.payload)
         except MessageFormatError as error:
             raise ProtocolError(f"A {self.type.name} frame is malformed: {error}") from error
 
@@ -188,7 +188,9 @@ class Settled:
 
 
 def control(kind: FrameType, session: int, fields: Mapping[str, Any]) -> bytes:
-    payload = encode_value(dict(fields))
+    payload = encode_fields(fields)
+    if len(payload) > CONTROL_BYTES_MAX:
+        raise MessageTooLarge(f"A {kind.name} frame has {len(payload)} bytes; {CONTROL_BYTES_MAX} is the most.")
     return HEADER.pack(len(payload), kind, VERSION, 0, session) + payload
 
 
@@ -256,6 +258,8 @@ def read_confirm(payload: Bytes) -> Confirm:
 def read_deliver(payload: Bytes) -> Deliver:
     consumer, ranges, offset, append_time = _fixed(_DELIVER, payload)
     spans = _ranges(payload, _DELIVER.size, ranges, _DELIVERED)
+    if any(start >= end or offset + end > SEQUENCE_MAX for start, end, _, _ in spans):
+        raise ProtocolError("A range in a DELIVER frame ends before it begins, or past all offsets.")
     return Deliver(consumer, offset, append_time, spans, payload[_DELIVER.size + _DELIVERED.size * ranges :])
 
 

@@ -8,10 +8,11 @@ ones are gathered, so a peer which sends byte by byte makes us keep bytes, not o
 from __future__ import annotations
 
 from tocsin.model.errors import ProtocolError
-from tocsin.model.limits import FRAME_BYTES_BEFORE_LOGIN, FRAME_BYTES_MAX
-from tocsin.wire.frames import HEADER, VERSION, Frame, FrameType
+from tocsin.model.limits import CONTROL_BYTES_MAX, FRAME_BYTES_BEFORE_LOGIN, FRAME_BYTES_MAX
+from tocsin.wire.frames import CONTROL, HEADER, VERSION, Frame, FrameType
 
 _TYPES = {int(kind): kind for kind in FrameType}
+_LENGTHS = {int(kind): CONTROL_BYTES_MAX if kind in CONTROL else 1 << 32 for kind in FrameType}
 _SMALL_BYTES = 4_096
 """Pieces below this are gathered."""
 
@@ -64,7 +65,7 @@ class FrameReader:
         self._header += view[:lacking]
         if len(self._header) == HEADER.size:
             length, kind, version, _, _ = HEADER.unpack(self._header)
-            if version != VERSION or kind not in _TYPES or length > self.limit:
+            if version != VERSION or kind not in _TYPES or length > self.limit or length > _LENGTHS[kind]:
                 raise self._refusal(length, kind, version)
             self._missing = length
         return lacking
@@ -96,7 +97,7 @@ class FrameReader:
         end, limit = len(view), self.limit
         while end - position >= HEADER.size:
             length, kind, version, _, session = HEADER.unpack_from(view, position)
-            if version != VERSION or kind not in _TYPES or length > limit:
+            if version != VERSION or kind not in _TYPES or length > limit or length > _LENGTHS[kind]:
                 raise self._refusal(length, kind, version)
             start = position + HEADER.size
             if end - start < length:
@@ -114,4 +115,5 @@ class FrameReader:
             return ProtocolError(f"The peer speaks protocol version {version}; this release speaks {VERSION}.")
         if kind not in _TYPES:
             return ProtocolError(f"Frame type {kind} is unknown.")
-        return ProtocolError(f"A frame of {length} bytes is over the limit of {self.limit} bytes.")
+        limit = min(self.limit, _LENGTHS[kind])
+        return ProtocolError(f"A {_TYPES[kind].name} frame of {length} bytes is over the limit of {limit} bytes.")

@@ -48,7 +48,8 @@ def read_iterations(text: str) -> int:
     if not PASSWORD_ITERATIONS_MIN <= iterations <= PASSWORD_ITERATIONS_MAX:
         raise ProtocolError(
             f"The server asks for {iterations:,} iterations; "
-            f"{PASSWORD_ITERATIONS_MIN:,} to {PASSWORD_ITERATIONS_MAX:,} are accepted."
+            f"{PASSWORD_ITERATIONS_MIN:,} to {PASSWORD_ITERATIONS_MAX:,} are accepted. If it is yours, set the user's "
+            "password again with `tocsin user add --replace`."
         )
     return iterations
 

@@ -46,7 +46,9 @@ def test_no_workload_means_all_and_gives_one_table(ran: list[Settings]) -> None:
 def test_settings_reach_the_workload(ran: list[Settings]) -> None:
     RUNNER.invoke(app, ["bench", "sync", "--count", "7", "--size", "64", "--producers", "3", "--timeout", "5s"])
     RUNNER.invoke(app, ["bench", "latency"])
-    first, second = ran
+    RUNNER.invoke(app, ["bench", "sync", "--local"])
+    first, second, third = ran
+    assert third.local
     assert first == Settings(workload=Workload.SYNC, count=7, size=64, producers=3, timeout_s=5.0)
     assert (second.count, second.rate, second.timeout_s) == (10_000, 1_000, 120.0)
 
@@ -73,6 +75,9 @@ def test_settings_of_clusters_reach_the_workload(ran: list[Settings]) -> None:
         ["selector", "--cluster", "1x2"],
         ["failover", "--url", "tocsin://localhost"],
         ["e2e", "--cluster", "1x2", "--url", "tocsin://localhost"],
+        ["e2e", "--local", "--url", "tocsin://localhost"],
+        ["e2e", "--local", "--cluster", "1x2"],
+        ["recovery", "--local"],
     ],
 )
 def test_what_would_mean_nothing_is_refused(ran: list[Settings], arguments: list[str]) -> None:

@@ -13,6 +13,7 @@ from tests.cli.shell import Shell
 
 from tocsin.cli.bench.server import OwnServer
 from tocsin.cli.commands.journal import _bytes_to_read
+from tocsin.runtime.local import SOCKET_NAME
 
 SHELL = Shell("tocsin://127.0.0.1:1")
 
@@ -83,7 +84,7 @@ def test_dump_shows_what_was_published(stopped: Path) -> None:
 
 def test_a_flipped_byte_is_found(stopped: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged"
-    shutil.copytree(stopped, damaged)
+    shutil.copytree(stopped, damaged, ignore=shutil.ignore_patterns(SOCKET_NAME))
     first = records(damaged)[0]
     path = damaged / first["file"]
     content = bytearray(path.read_bytes())

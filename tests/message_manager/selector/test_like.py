@@ -12,7 +12,7 @@ from tocsin.message_manager.selector.like import (
     MalformedPattern,
     compile_like,
 )
-from tocsin.model.limits import SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX
+from tocsin.model.selector_limits import SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX
 
 
 @settings(max_examples=600, deadline=None, derandomize=True, database=None)

@@ -17,7 +17,7 @@ from tocsin.message_manager.selector.syntax import (
     Sign,
 )
 from tocsin.model.errors import InvalidSelector
-from tocsin.model.limits import SELECTOR_IN_LIST_ITEMS_MAX, SELECTOR_NESTING_MAX
+from tocsin.model.selector_limits import SELECTOR_IN_LIST_ITEMS_MAX, SELECTOR_NESTING_MAX
 
 A, B, C = Identifier("a"), Identifier("b"), Identifier("c")
 ONE, TWO = Literal(1), Literal(2)

@@ -4,7 +4,7 @@ import pytest
 
 from tocsin.message_manager.selector.tokens import RESERVED, TokenKind, tokenize
 from tocsin.model.errors import InvalidSelector
-from tocsin.model.limits import SELECTOR_CHARACTERS_MAX, SELECTOR_TOKENS_MAX
+from tocsin.model.selector_limits import SELECTOR_CHARACTERS_MAX, SELECTOR_TOKENS_MAX
 
 
 def _texts(text: str) -> list[str]:

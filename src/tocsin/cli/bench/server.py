@@ -21,6 +21,7 @@ from tocsin.cli.bench.process import (
     start_module,
 )
 from tocsin.cli.output import note
+from tocsin.runtime.local import SOCKET_NAME, local_url
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 10.0
@@ -64,13 +65,15 @@ class ForeignServer:
 
 
 class OwnServer:
-    """A child process that serves `folder`; it can be killed and started again on the same port."""
+    """A child process that serves `folder`; it can be killed and started again on the same port. With `local` its URL
+    is that of its local socket.
+    """
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, local: bool = False) -> None:
         self.folder = folder
         self._options = options
         self.port = _free_port()
-        self.url = f"tocsin://{HOST}:{self.port}"
+        self.url = local_url(folder / "data" / SOCKET_NAME) if local else f"tocsin://{HOST}:{self.port}"
         self._log = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -125,13 +128,13 @@ class OwnServer:
 
 
 @contextmanager
-def own_server() -> Iterator[OwnServer]:
+def own_server(*, local: bool = False) -> Iterator[OwnServer]:
     """Under the working directory, because /tmp is often memory and a sync there costs nothing."""
     with tempfile.TemporaryDirectory(prefix=".tocsin-bench-", dir=".") as name:
         folder = Path(name)
         if on_memory_disk(folder):
             note("The working directory is in memory: what a sync costs on a disk is not measured here.")
-        server = OwnServer(folder)
+        server = OwnServer(folder, local=local)
         try:
             server.start()
             server.wait_until_listening()

@@ -90,6 +90,15 @@ USES = {
     "runs": (Workload.FAILOVER,),
     "seconds": (Workload.STEADY,),
     "profile": OF_CLUSTERS,
+    "local": (
+        Workload.PUBLISH,
+        Workload.E2E,
+        Workload.LATENCY,
+        Workload.SYNC,
+        Workload.FANOUT,
+        Workload.BACKLOG,
+        Workload.SELECTOR,
+    ),
     "cluster": (
         Workload.PUBLISH,
         Workload.E2E,
@@ -123,4 +132,6 @@ class Settings:
     cluster: Shape | None = None
     """None: a single server, or for workloads of clusters the smallest one that survives the loss of a node."""
     url: str | None = None
+    local: bool = False
+    """By the local socket of the server that is started for the run."""
     timeout_s: float = TIMEOUT_SECONDS

@@ -18,5 +18,5 @@ def target(settings: Settings) -> Iterator[Target]:
         with own_cluster(settings.cluster.client_managers, settings.cluster.members, str(settings.profile)) as cluster:
             yield cluster
     else:
-        with own_server() as server:
+        with own_server(local=settings.local) as server:
             yield server

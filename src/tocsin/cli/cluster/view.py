@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tocsin.cli.cluster.status import ClusterStatus, GroupLine, NodeLine
-from tocsin.cli.output import note, on_terminal, print_table, show_number
+from tocsin.cli.output import for_table, note, on_terminal, print_table, show_number
 from tocsin.cli.quantities import show_size
 from tocsin.node.cluster_config import CLIENT_MANAGER, MESSAGE_MANAGER
 
@@ -62,8 +62,8 @@ def _drawn(status: ClusterStatus, hint: str) -> Table:
     whole.add_row(_table(f"cluster {status.name}", GROUP_COLUMNS, [_group_row(each) for each in status.groups]))
     whole.add_row(_table("nodes", NODE_COLUMNS, [_node_row(each) for each in status.nodes]))
     for warning in _warnings(status):
-        whole.add_row(f"[yellow]{warning}[/]")
-    whole.add_row(f"clients: {status.url}" + (f"\n{hint}" if hint else ""))
+        whole.add_row(f"[yellow]{for_table(warning)}[/]")
+    whole.add_row(for_table(f"clients: {status.url}" + (f"\n{hint}" if hint else "")))
     return whole
 
 
@@ -93,14 +93,15 @@ def _warnings(status: ClusterStatus) -> list[str]:
 
 def _table(title: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> Table:
     from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(*columns, title=title, title_justify="left", title_style="bold cyan", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        *columns, title=for_table(title), title_justify="left", title_style="bold cyan", box=SIMPLE_HEAD, pad_edge=False
+    )
     for row in rows:
         cells = [show_number(cell) if isinstance(cell, int) else "-" if cell is None else str(cell) for cell in row]
         colour = _COLOURS.get(cells[1])
-        shown = [escape(cell) for cell in cells]
+        shown = [for_table(cell) for cell in cells]
         if colour is not None:
             shown[1] = f"[{colour}]{shown[1]}[/]"
         table.add_row(*shown)

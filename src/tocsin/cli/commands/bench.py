@@ -97,6 +97,9 @@ Seconds = Annotated[
     typer.Option(min=1, max=SECONDS_MAX, help="steady: how long.", show_default=f"{STEADY_SECONDS:.0f}"),
 ]
 Url = Annotated[str | None, typer.Option("--url", help="A running server; else one is started for the run.")]
+Local = Annotated[
+    bool, options.flag("--local", help="By the local socket of the server that is started, instead of TCP.")
+]
 Timeout = Annotated[
     Any, options.duration_option("--timeout", help="A run that takes longer has failed.", show_default="120s, 600s")
 ]
@@ -117,6 +120,7 @@ def bench(
     runs: Runs = None,
     seconds: Seconds = None,
     url: Url = None,
+    local: Local = False,
     timeout: Timeout = None,
     json: options.Json = False,
 ) -> None:
@@ -133,6 +137,7 @@ def bench(
         "profile": profile,
         "runs": runs,
         "seconds": seconds,
+        "local": local or None,
     }
     _check_uses(workload, given, url)
     if workload is Workload.ALL:
@@ -164,6 +169,8 @@ def _check_uses(workload: Workload, given: dict[str, Any], url: str | None) -> N
         fits = workload in uses or (name == "profile" and given["cluster"] is not None)
         if value is not None and not fits:
             raise typer.BadParameter(f"--{name} means something to {' and '.join(uses)} only.")
+    if given["local"] and (url is not None or given["cluster"] is not None):
+        raise typer.BadParameter("--local is for the server that is started; with --url write tocsin://unix:PATH.")
     if url is None:
         return
     if workload in (Workload.ALL, Workload.RECOVERY, Workload.BUS, *OF_CLUSTERS) or given["cluster"] is not None:

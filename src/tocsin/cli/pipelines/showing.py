@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tocsin.cli.output import note, print_fields, print_json, print_table, show_number
+from tocsin.model.visible import visible
 
 if TYPE_CHECKING:
     from tocsin.spark.pipelines.definition import Report
@@ -57,7 +58,7 @@ class ProgressLine:
 
             self._shown = text
             room = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r\x1b[2K{text[:room]}")
+            sys.stderr.write(f"\r\x1b[2K{visible(text)[:room]}")
             sys.stderr.flush()
 
     def _clear(self) -> None:

@@ -14,6 +14,7 @@ comparison   comparisons and connectives in three-valued logic
 arithmetic   Java's arithmetic on long and double
 pytree       pieces of Python's syntax tree
 shortcuts    frequent predicates that need no call per row
+cost         what asking about one message costs at most
 codegen      the tree to one Python function for a row and one for columns
 """
 

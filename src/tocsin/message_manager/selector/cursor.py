@@ -5,7 +5,7 @@ from __future__ import annotations
 from tocsin.message_manager.selector.complaint import invalid, quoted
 from tocsin.message_manager.selector.tokens import Token, TokenKind, tokenize
 from tocsin.model.errors import InvalidSelector
-from tocsin.model.limits import SELECTOR_NESTING_MAX
+from tocsin.model.selector_limits import SELECTOR_NESTING_MAX
 
 
 class Cursor:

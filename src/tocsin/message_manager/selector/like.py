@@ -6,20 +6,26 @@ ended: the leftmost place is always good enough, so nothing is ever tried twice.
 
     'ab%c_d%e'  ->  starts with 'ab', then somewhere 'c', any, 'd', then ends with 'e'
 
-A floating segment with `_` inside is found by the Shift-And method: one bit per pattern character says
-whether the text read so far ends with that much of the segment, and each text character updates all bits in
-one step.
+A floating segment with `_` inside is found by a regular expression when it is short: it has neither choices
+nor repetitions, so each place of the text costs at most as many comparisons as the segment has characters. A
+longer one is found by the Shift-And method: one bit per pattern character says whether the text read so far
+ends with that much of the segment, and each text character updates all bits in one step.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tocsin.message_manager.selector.columns import Value
-from tocsin.model.limits import SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX
+from tocsin.model.selector_limits import SELECTOR_FLOATING_WILDCARD_CHARACTERS_MAX
 
 _ANY_ONE = None
+SHORT_SEGMENT = 16
+"""Of a longer one Shift-And is as fast at worst."""
+_LONG_TEXT = 1_024
+"""In a shorter one a segment is found sooner than its regular expression is looked up or made."""
 
 
 class MalformedPattern(ValueError):
@@ -44,6 +50,10 @@ class Segment:
     def is_literal(self) -> bool:
         return len(self.anchor[1]) == self.size
 
+    @property
+    def is_short(self) -> bool:
+        return self.size <= SHORT_SEGMENT
+
     def stands_at(self, text: str, position: int) -> bool:
         """Whether the text has this segment at a place where at least `size` characters are left."""
         return all(text.startswith(run, position + offset) for offset, run in self.runs)
@@ -57,7 +67,19 @@ class Segment:
         found = text.find(run, start + offset, end)
         if found < 0 or len(run) == self.size:
             return found
+        if self.is_short and end - found > _LONG_TEXT:
+            hit = re.compile(self._expression(), re.DOTALL).search(text, found - offset, end)
+            return hit.start() if hit is not None else -1
         return self._shift_and(text, found - offset, end)
+
+    def _expression(self) -> str:
+        """The module `re` keeps what it has compiled."""
+        parts: list[str] = []
+        place = 0
+        for offset, run in self.runs:
+            parts += ["." * (offset - place), re.escape(run)]
+            place = offset + len(run)
+        return "".join([*parts, "." * (self.size - place)])
 
     def _shift_and(self, text: str, start: int, end: int) -> int:
         masks, any_mask = self.masks, self.any_mask

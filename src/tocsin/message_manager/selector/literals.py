@@ -12,7 +12,7 @@ import math
 import re
 import struct
 
-from tocsin.model.limits import SELECTOR_DIGITS_MAX
+from tocsin.model.selector_limits import SELECTOR_DIGITS_MAX
 
 LONG_MAX = 2**63 - 1
 LONG_MIN = -(2**63)

@@ -42,7 +42,7 @@ from tocsin.message_manager.selector.syntax import (
     Sign,
 )
 from tocsin.message_manager.selector.tokens import Token, TokenKind
-from tocsin.model.limits import SELECTOR_IN_LIST_ITEMS_MAX
+from tocsin.model.selector_limits import SELECTOR_IN_LIST_ITEMS_MAX
 
 # The only headers a selector may name. What else begins with JMS is a property of JMS or a provider.
 HEADERS = frozenset({"JMSDeliveryMode", "JMSPriority", "JMSMessageID", "JMSTimestamp", "JMSCorrelationID", "JMSType"})

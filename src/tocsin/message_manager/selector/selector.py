@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 
-from tocsin.message_manager.selector.codegen import row_function, scan_function
+from tocsin.message_manager.selector.codegen import RowFunction, ScanFunction, row_function, scan_function
 from tocsin.message_manager.selector.columns import Column, Columns, Same, Value
+from tocsin.message_manager.selector.cost import Cost
 from tocsin.message_manager.selector.parser import parse
 from tocsin.message_manager.selector.syntax import AllOf, Expression, identifiers_of
 from tocsin.message_manager.selector.tokens import WHITESPACE
-from tocsin.model.limits import SELECTOR_CLAUSES_MAX
+from tocsin.model.selector_limits import SELECTOR_CLAUSES_MAX
 
 _UNSET = Same(None)
 
@@ -28,11 +29,12 @@ def compile_selector(text: str | None) -> Selector | None:
 
 
 class Selector:
-    __slots__ = ("_clauses", "identifiers", "text")
+    __slots__ = ("_clauses", "cost", "identifiers", "text")
 
     def __init__(self, text: str, tree: Expression) -> None:
         self.text = text
         self.identifiers = identifiers_of(tree)
+        self.cost = Cost(tree)
         self._clauses = [_Clause(clause) for clause in _clauses(tree)]
 
     def matches(self, values: Mapping[str, Value]) -> bool:
@@ -70,21 +72,25 @@ class Selector:
 
 
 class _Clause:
-    """A condition that can be decided on its own."""
+    """A condition that can be decided on its own. Its functions are made when they are wanted: most need only one."""
 
-    __slots__ = ("_row", "_scan", "identifiers")
+    __slots__ = ("_row", "_scan", "_tree", "identifiers")
 
     def __init__(self, tree: Expression) -> None:
+        self._tree = tree
         self.identifiers = identifiers_of(tree)
-        self._row = row_function(tree, self.identifiers)
-        self._scan = scan_function(tree, self.identifiers) if self.identifiers else None
+        self._row: RowFunction | None = None
+        self._scan: ScanFunction | None = None
 
     def holds(self, values: list[Value]) -> bool:
+        if self._row is None:
+            self._row = row_function(self._tree, self.identifiers)
         return bool(self._row(*values))
 
     def scan(self, columns: list[Column], rows: Sequence[int], count: int) -> Sequence[int]:
         """Those of the rows where the clause is TRUE; at least one of the columns has a value per row."""
-        assert self._scan is not None, "a clause without identifiers has no columns to scan"
+        if self._scan is None:
+            self._scan = scan_function(self._tree, self.identifiers)
         everything = len(rows) == count
         own = [
             repeat(column.value, len(rows))

@@ -15,7 +15,7 @@ from enum import Enum, auto
 from tocsin.message_manager.selector.columns import Value
 from tocsin.message_manager.selector.complaint import invalid, quoted
 from tocsin.message_manager.selector.literals import NUMBER, MalformedNumber, read_approximate, read_exact
-from tocsin.model.limits import SELECTOR_CHARACTERS_MAX, SELECTOR_TOKENS_MAX
+from tocsin.model.selector_limits import SELECTOR_CHARACTERS_MAX, SELECTOR_TOKENS_MAX
 
 # What JMS calls whitespace: space, horizontal tab, form feed, line terminators.
 WHITESPACE = " \t\f\r\n"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tocsin.model.errors import ConfigError, DataDirectoryInUse
-from tocsin.model.limits import ARCHIVE_GRACE_SECONDS
+from tocsin.model.spark_limits import ARCHIVE_GRACE_SECONDS
 from tocsin.spark.pipelines.archive_compact import compact, publish_if_free
 from tocsin.spark.pipelines.archive_epochs import epoch_ranges, positions_after, query_id, starting_offsets
 from tocsin.spark.pipelines.archive_folder import Folder, open_folder

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tocsin.model.errors import ArchiveDamaged, DataDirectoryInUse, TimedOut
-from tocsin.model.limits import ARCHIVE_COMMIT_TRIES_MAX, ARCHIVE_SETTLE_SECONDS, ARCHIVE_SNAPSHOT_COMMITS
+from tocsin.model.spark_limits import ARCHIVE_COMMIT_TRIES_MAX, ARCHIVE_SETTLE_SECONDS, ARCHIVE_SNAPSHOT_COMMITS
 from tocsin.spark.pipelines.archive_folder import Folder
 from tocsin.spark.pipelines.archive_log import ArchiveState, Commit, DataFile
 

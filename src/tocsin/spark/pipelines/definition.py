@@ -26,21 +26,29 @@ def option(
     metavar: str | None = None,
     read: Callable[[str], Any] | None = None,
     variable: str | None = None,
+    hidden: bool = False,
 ) -> Any:
     """A field of a pipeline's options. `read` turns the text of the command line into the value, and raises ValueError
-    with a sentence; `variable` names an environment variable that is asked when the option is not given.
+    with a sentence; `variable` names an environment variable that is asked when the option is not given. What is
+    `hidden` may hold a password, and is not in the text form of the options.
     """
-    return field(default=default, metadata={"help": help, "metavar": metavar, "read": read, "variable": variable})
+    return field(
+        default=default,
+        repr=not hidden,
+        metadata={"help": help, "metavar": metavar, "read": read, "variable": variable},
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineOptions:
     """What every pipeline takes: where the server is and who asks."""
 
-    url: str = option(URL_DEFAULT, help="Server to talk to; several hosts by comma.", variable="TOCSIN_URL")
+    url: str = option(
+        URL_DEFAULT, help="Server to talk to; several hosts by comma.", variable="TOCSIN_URL", hidden=True
+    )
     user: str | None = option(None, help="Who asks.", variable="TOCSIN_USER")
     password: str | None = option(
-        None, help="Better given by the variable: others see options.", variable="TOCSIN_PASSWORD"
+        None, help="Better given by the variable: others see options.", variable="TOCSIN_PASSWORD", hidden=True
     )
     tls_ca: str | None = option(None, help="Trust servers with a certificate from this PEM file.", metavar="FILE")
 

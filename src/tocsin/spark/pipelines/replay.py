@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING
 
 from tocsin.model.destination import Destination
 from tocsin.model.errors import ConfigError, DataLost, Fenced
-from tocsin.model.limits import REPLAY_CHUNK_ROWS, REPLAY_CHUNK_ROWS_MAX, REPLAY_CHUNK_SECONDS, REPLAY_ID_CHARACTERS_MAX
+from tocsin.model.spark_limits import (
+    REPLAY_CHUNK_ROWS,
+    REPLAY_CHUNK_ROWS_MAX,
+    REPLAY_CHUNK_SECONDS,
+    REPLAY_ID_CHARACTERS_MAX,
+)
 from tocsin.spark.pipelines import archive as archives
 from tocsin.spark.pipelines.archive_log import gaps
 from tocsin.spark.pipelines.archive_parquet import read_files
@@ -35,7 +40,9 @@ class ReplayOptions(PipelineOptions):
     topic: str = option(help="Topic whose messages are sent again.", metavar="TOPIC")
     to: str = option(help="Topic to send them to.", metavar="TOPIC")
     archive: str | None = option(None, help="Read them from this archive and not from the server.", metavar="FOLDER")
-    to_url: str | None = option(None, help="Server to send them to, when it is another one.", metavar="URL")
+    to_url: str | None = option(
+        None, help="Server to send them to, when it is another one.", metavar="URL", hidden=True
+    )
     from_offset: int | None = option(None, help="First offset; the first there is, by default.")
     to_offset: int | None = option(None, help="Offset to stop before; the end, by default.")
     from_time: str | None = option(None, help="Instead of an offset: not before this time.", metavar="TIME")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tocsin.model.limits import VERIFY_EXAMPLES_MAX
+from tocsin.model.spark_limits import VERIFY_EXAMPLES_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

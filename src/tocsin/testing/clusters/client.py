@@ -17,7 +17,7 @@ from tocsin.client.delivered import Decoded
 from tocsin.client.pending import Pending
 from tocsin.client.settings import Settings
 from tocsin.client.sync_line import DONE
-from tocsin.client.url import ServerUrl
+from tocsin.client.url import Place, ServerUrl
 from tocsin.model.errors import TocsinError
 from tocsin.model.ranges import Range
 from tocsin.testing.clusters.history import History, ViewHistory
@@ -104,7 +104,7 @@ class SimulatedClient(Being):
         super().__init__(timeline)
         self.number = number
         self._exchange = exchange
-        url = ServerUrl(tuple((host, 1) for host in hosts))
+        url = ServerUrl(tuple(Place(host, 1) for host in hosts))
         settings = Settings(url, client_id=client_id, heartbeat=heartbeat, reconnect_timeout=_FOR_EVER)
         random = timeline.random
         self.core = Core(settings, _Port(self), chance=random.random, nonce=lambda: f"{random.getrandbits(96):x}")

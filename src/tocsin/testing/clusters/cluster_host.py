@@ -32,6 +32,7 @@ from tocsin.testing.clusters.vote_disk import VoteDisk
 from tocsin.testing.clusters.workers import DiskSpeed, SimulatedWorkers
 from tocsin.testing.disk import Fault, SeededRandom, SimulatedCrash
 from tocsin.testing.simulation.register_checks import Violation
+from tocsin.testing.strict_faults import StrictFaults
 
 SECRET = b"the secret of all simulated ones"
 SEGMENT_BYTES = 16 * KIB
@@ -144,6 +145,7 @@ class ClusterHost(Being):
             members={group: self._member(group) for group in plan.groups if plan.is_member(group)},
             witnesses={group: self._witness(group) for group in plan.groups if plan.is_witness(group)},
             clients=self._clients() if plan.serves_clients else None,
+            faults=StrictFaults(),
         )  # fmt: skip
         self._fabric.attach(end)  # type: ignore[arg-type]
         self._tick()

@@ -12,13 +12,14 @@ from tocsin.testing.clusters.hostile import HostileClient
 from tocsin.testing.clusters.lines import Exchange
 from tocsin.testing.clusters.timeline import Timeline
 from tocsin.testing.clusters.workload import Pace, Source, Workload
+from tocsin.testing.strict_faults import StrictFaults
 
 HEARTBEAT_SECONDS = 4.0
 """Longer than by default of a cluster's own heartbeats: what is quiet costs no events."""
 DRAINED = "queue:drained"
 _RETAINED_SHARE = _HOSTILE_SHARE = 0.35
 """Of the seeds have such a program."""
-CLIENT_SETTINGS = ClientSettings(heartbeat=HEARTBEAT_SECONDS)
+CLIENT_SETTINGS = ClientSettings(heartbeat=HEARTBEAT_SECONDS, faults=StrictFaults())
 
 
 class Crew:

@@ -11,8 +11,9 @@ from random import Random
 from tocsin.bus.datagram import Stream
 from tocsin.bus.events import Event
 from tocsin.bus.machine import Bus, BusSettings
+from tocsin.bus.strangers import Peers
 from tocsin.model.values import Bytes
-from tocsin.runtime.datagrams import Address, Way
+from tocsin.runtime.datagrams import Address, Place, Way
 from tocsin.testing.clusters.fabric import FabricCounters, Link, Watcher
 from tocsin.testing.clusters.timeline import Being, Timeline
 from tocsin.testing.network import Conditions, SimulatedNetwork
@@ -36,8 +37,16 @@ class DatagramEnd:
         self._planned = False
         self._wake_at = float("inf")
 
-    def join(self, channel: int, *, listens: Collection[Way], speaks: Collection[Way], datagram_bytes: int) -> None:
-        self.bus.join(channel, listens=listens, speaks=speaks, datagram_bytes=datagram_bytes)
+    def join(
+        self,
+        channel: int,
+        *,
+        listens: Collection[Way],
+        speaks: Collection[Way],
+        datagram_bytes: int,
+        peers: Peers | None = None,
+    ) -> None:
+        self.bus.join(channel, listens=listens, speaks=speaks, datagram_bytes=datagram_bytes, peers=peers)
         self.channels[channel] = frozenset(listens)
 
     def send(self, address: Address, parts: Sequence[Bytes], stream: Stream = Stream.DATA) -> bool:
@@ -50,12 +59,12 @@ class DatagramEnd:
     def count(self, address: Address, nodes: Iterable[int]) -> None:
         self.bus.count(address, nodes)
 
-    def arrive(self, channel: int, data: bytes, segment: int) -> None:
+    def arrive(self, channel: int, data: bytes, segment: int, source: Place) -> None:
         """Waits in the system's buffers while the process stands still."""
-        self.being.timeline.after(0.0, self.being, self._received, channel, data, segment)
+        self.being.timeline.after(0.0, self.being, self._received, channel, data, segment, source)
 
-    def _received(self, channel: int, data: bytes, segment: int) -> None:
-        self.bus.received(channel, data, segment, self.being.now())
+    def _received(self, channel: int, data: bytes, segment: int, source: Place) -> None:
+        self.bus.received(channel, data, segment, self.being.now(), source)
         self.soon()
 
     def soon(self) -> None:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from tocsin.bus.datagram import Stream
 from tocsin.bus.events import Delivered, Event, LostSync, RoomAgain
 from tocsin.bus.membership import MemberChanged, MemberState, Reason
+from tocsin.bus.strangers import Peers
 from tocsin.model.limits import BUS_DOWN_SECONDS
 from tocsin.model.values import Bytes
 from tocsin.runtime.datagrams import Address, Way
@@ -47,7 +48,15 @@ class BusEnd:
         self.up: dict[int, int] = {}
         """Nodes that this one holds for up, with their boot counters."""
 
-    def join(self, channel: int, *, listens: Collection[Way], speaks: Collection[Way], datagram_bytes: int) -> None:
+    def join(
+        self,
+        channel: int,
+        *,
+        listens: Collection[Way],
+        speaks: Collection[Way],
+        datagram_bytes: int,
+        peers: Peers | None = None,
+    ) -> None:
         self.listens[channel], self.speaks[channel] = frozenset(listens), frozenset(speaks)
 
     def send(self, address: Address, parts: Sequence[Bytes], stream: Stream = Stream.DATA) -> bool:

@@ -7,6 +7,7 @@ the client finds out by the silence, or when it speaks to the machine's next lif
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -45,7 +46,10 @@ class Callee(Protocol):
 
 
 class Line:
-    __slots__ = ("callee", "caller", "held", "host", "life", "number", "open", "to_callee_at", "to_caller_at")
+    __slots__ = (
+        "callee", "caller", "held", "host", "life", "number", "open", "to_callee", "to_callee_at", "to_caller",
+        "to_caller_at",
+    )  # fmt: skip
 
     def __init__(self, number: int, caller: Caller, callee: Callee, host: str) -> None:
         self.number, self.caller, self.callee, self.host = number, caller, callee, host
@@ -53,6 +57,8 @@ class Line:
         self.open = True
         self.held: list[tuple[bool, bytes, float]] = []
         """(towards the server, bytes, when they were said), while the line is cut."""
+        self.to_callee: deque[bytes] = deque()
+        self.to_caller: deque[tuple[bytes, float]] = deque()
         self.to_callee_at = self.to_caller_at = 0.0
 
 
@@ -108,17 +114,19 @@ class Exchange:
             return
         self._timeline.note(data)
         line.to_callee_at = max(line.to_callee_at, self._timeline.time + self._draw())
-        self._timeline.at(line.to_callee_at, None, self._bring_to_callee, line, data)
+        line.to_callee.append(data)
+        self._timeline.at(line.to_callee_at, None, self._bring_to_callee, line)
 
-    def _bring_to_callee(self, line: Line, data: bytes) -> None:
+    def _bring_to_callee(self, line: Line) -> None:
+        """The next of what was said: a pause may be prolonged, and what waits for its end keeps its order."""
         callee = line.callee
         if callee.life != line.life:
             return
         assert isinstance(callee, Being)
         if callee.paused_until > self._timeline.time:
-            self._timeline.at(callee.paused_until, None, self._bring_to_callee, line, data)
+            self._timeline.at(callee.paused_until, None, self._bring_to_callee, line)
             return
-        callee.received(line.number, data)
+        callee.received(line.number, line.to_callee.popleft())
 
     def hang_up(self, line: Line) -> None:
         """The client closes, or its process is gone: the server hears it, unless the line is cut."""
@@ -145,17 +153,18 @@ class Exchange:
             return
         self._timeline.note(data)
         line.to_caller_at = max(line.to_caller_at, self._timeline.time + self._draw())
-        self._timeline.at(line.to_caller_at, None, self._bring_to_caller, line, data, said_at)
+        line.to_caller.append((data, said_at))
+        self._timeline.at(line.to_caller_at, None, self._bring_to_caller, line)
 
-    def _bring_to_caller(self, line: Line, data: bytes, said_at: float) -> None:
+    def _bring_to_caller(self, line: Line) -> None:
         caller = line.caller
         assert isinstance(caller, Being)
         if not line.open or not caller.up:
             return
         if caller.paused_until > self._timeline.time:
-            self._timeline.at(caller.paused_until, None, self._bring_to_caller, line, data, said_at)
+            self._timeline.at(caller.paused_until, None, self._bring_to_caller, line)
             return
-        caller.heard(line, data, said_at)
+        caller.heard(line, *line.to_caller.popleft())
 
     def close(self, connection: int) -> None:
         """The server closes; what it said before still arrives."""

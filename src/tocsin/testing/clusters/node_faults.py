@@ -71,7 +71,8 @@ class NodeFaults(FaultKinds):
     def _freeze(self, random: Random) -> str:
         """The process stands still: a stopped machine, a long garbage collection, SIGSTOP."""
         host, seconds = random.choice(self.hosts()), random.choice((0.3, 2.0, 6.0)) * random.random()
-        host.paused_until = self.timeline.time + seconds
+        # What waits for the end of one pause must not be overtaken because another one ends sooner.
+        host.paused_until = max(host.paused_until, self.timeline.time + seconds)
         self.world.fabric.conditions_changed()
         self.timeline.after(seconds, None, self.world.fabric.conditions_changed)
         return f"node {host.number} for {seconds:.3f} s"

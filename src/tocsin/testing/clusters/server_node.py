@@ -15,6 +15,7 @@ from tocsin.testing.clusters.lines import Exchange
 from tocsin.testing.clusters.timeline import Being, Timeline
 from tocsin.testing.clusters.workers import DiskSpeed, SimulatedWorkers
 from tocsin.testing.disk import Fault, SeededRandom, SimulatedCrash, SimulatedDisk
+from tocsin.testing.strict_faults import StrictFaults
 
 SECRET = b"the secret of all simulated ones"
 _SEGMENT_BYTES = 16 * KIB
@@ -40,7 +41,7 @@ class ServerNode(Being):
         self.begin_life()
         random = SeededRandom(self.life)
         storage = Storage(self.disk, random, _SEGMENT_BYTES, _SNAPSHOT_BYTES)
-        manager = storage.open(ManagerSettings(), self.now(), self.wall())
+        manager = storage.open(ManagerSettings(faults=StrictFaults()), self.now(), self.wall())
         login = Login(SECRET, random.bytes, None)
         self.broker = Broker(storage, manager, _NodeClock(self), self._clients, login, Identities(1, 1, self.life))
         self._workers = SimulatedWorkers(self, self.speed, storage.recovered.writer.write, self._failed)

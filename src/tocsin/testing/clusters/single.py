@@ -69,7 +69,9 @@ class SingleWorld:
         self.server.speed.stalled_until = self.timeline.time + 3.0 * self.timeline.random.random()
 
     def _freeze(self) -> None:
-        self.server.paused_until = self.timeline.time + 3.0 * self.timeline.random.random()
+        # What waits for the end of one pause must not be overtaken because another one ends sooner.
+        until = self.timeline.time + 3.0 * self.timeline.random.random()
+        self.server.paused_until = max(self.server.paused_until, until)
 
     def _cut(self) -> None:
         self.exchange.cut([(self.timeline.random.choice(self.crew.clients).number, _HOST)])

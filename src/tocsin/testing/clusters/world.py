@@ -35,6 +35,7 @@ from tocsin.testing.disk import SeededRandom
 from tocsin.testing.fault_script import Moment
 from tocsin.testing.simulation.clock import DriftingClock
 from tocsin.testing.simulation.register_checks import Violation
+from tocsin.testing.strict_faults import StrictFaults
 
 _DATAGRAMS_EVERY = 20
 """Every so many seeds the nodes talk over the real bus."""
@@ -106,8 +107,8 @@ class ClusterWorld:
 
     def _plans(self) -> list[Plan]:
         slots = SlotTable.round_robin(list(self.groups))
-        clients = ClientSettings(heartbeat=HEARTBEAT_SECONDS, clustered=True)
-        manager = ManagerSettings(most_copies=self.shape.members)
+        clients = ClientSettings(heartbeat=HEARTBEAT_SECONDS, clustered=True, faults=StrictFaults())
+        manager = ManagerSettings(most_copies=self.shape.members, faults=clients.faults)
         segment_bytes = SEGMENT_BYTES
         if self.shape.retaining:
             # Segments are sealed soon, so that the topic has files of its own, and what is read is read from them.

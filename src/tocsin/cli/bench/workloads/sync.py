@@ -1,7 +1,7 @@
 """One message at a time, each confirmed before the next, against what disk and network alone would cost.
 
 ratio = rate / (1 / (fdatasync + round trip)): 1 would be a server and a client that cost nothing. The round trip is one
-of TCP over loopback, whichever way the messages take; what TCP costs them shows `/?transport=tcp` in --url. One
+of TCP over loopback, whichever way the messages take; `--local` shows what TCP costs them. One
 producer sends in rounds, and disk and network are measured before each and after the last, since a machine that others
 share changes from one second to the next. They are medians, and a rate knows its rare slow messages, too; so
 `ratio_p50` compares medians with each other: (fdatasync + round trip) / p50. With several producers the rate is that of

@@ -7,6 +7,7 @@ from tocsin.cluster.commands import (
     Answer,
     CloseConsumer,
     CloseSession,
+    ConsumerEnded,
     Failed,
     NotStored,
     OpenConsumer,
@@ -15,8 +16,9 @@ from tocsin.cluster.commands import (
     Reply,
     SettledTo,
     SettleMessages,
+    Stored,
 )
-from tocsin.model.errors import TocsinError
+from tocsin.model.errors import InternalError, TocsinError
 
 
 def refusal(command: object, error: TocsinError) -> Reply | None:
@@ -26,6 +28,10 @@ def refusal(command: object, error: TocsinError) -> Reply | None:
             block = command.block
             last = block.first_sequence + block.count - 1
             return NotStored(command.session, command.producer, block.first_sequence, last, error)
+        case CloseConsumer() if isinstance(error, InternalError):
+            return Failed(command.request, error)
+        case SettleMessages() if isinstance(error, InternalError):
+            return ConsumerEnded(command.key, error)  # What it said may not have been done.
         case CloseConsumer():
             return Answer(command.request, {})  # It is closed, which is what was wanted.
         case SettleMessages():
@@ -34,3 +40,14 @@ def refusal(command: object, error: TocsinError) -> Reply | None:
             return Failed(command.request, error)
         case _:
             return None
+
+
+def in_place_of(reply: Reply, error: TocsinError) -> Reply | None:
+    """What is said instead of an answer that can't be written; None where nobody waits for it."""
+    match reply:
+        case Answer() | Failed():
+            return Failed(reply.request, error)
+        case Stored() | NotStored():
+            return None
+        case _:
+            return ConsumerEnded(reply.key, error)

@@ -8,6 +8,7 @@ from tocsin.cluster.commands import (
     CloseConsumer,
     CloseProducer,
     CloseSession,
+    ConsumerEnded,
     Failed,
     GrantCredit,
     NotStored,
@@ -18,10 +19,10 @@ from tocsin.cluster.commands import (
     SettledTo,
     SettleMessages,
 )  # fmt: skip
-from tocsin.message_manager.refusing import refusal
+from tocsin.cluster.refusing import refusal
 from tocsin.model.batch import BatchHeader, Block, encode_block
 from tocsin.model.destination import Kind, parse_destination
-from tocsin.model.errors import InvalidDestination
+from tocsin.model.errors import InternalError, InvalidDestination
 from tocsin.model.identity import DestinationId
 from tocsin.wire.frames import Outcome, Settle
 
@@ -33,6 +34,14 @@ def test_a_batch_names_its_sequences() -> None:
     header = BatchHeader("orders", Kind.QUEUE, 3, first_sequence=5)
     publish = Publish(WHO, 9, DestinationId(1), Block(encode_block(header, [])), None)
     assert refusal(publish, ERROR) == NotStored(WHO, 9, 5, 7, ERROR)
+
+
+def test_what_failed_by_a_mistake_is_not_done() -> None:
+    error = InternalError("The server made a mistake.")
+    assert refusal(CloseConsumer(7, KEY), error) == Failed(7, error)
+    assert refusal(SettleMessages(KEY, Settle(4, Outcome.ACKNOWLEDGE, 12, [(0, 3)])), error) == ConsumerEnded(
+        KEY, error
+    )
 
 
 def test_closing_and_settling_what_is_gone_is_done() -> None:

@@ -1,0 +1,20 @@
+"""The bounds of what is under way keep the same rules as all others."""
+
+from __future__ import annotations
+
+import re
+
+from tocsin.model import limits, traffic_limits
+
+OWN = {
+    name: value
+    for name, value in vars(traffic_limits).items()
+    if re.fullmatch(r"[A-Z][A-Z0-9_]*", name) and not hasattr(limits, name)
+}
+
+
+def test_every_bound_is_a_positive_number() -> None:
+    assert len(OWN) > 10
+    for name, value in OWN.items():
+        assert isinstance(value, float if "SECONDS" in name else int), name
+        assert value > 0, name
