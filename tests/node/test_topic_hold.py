@@ -9,6 +9,7 @@ from tocsin.model.limits import TOPIC_HOLD_SECONDS
 
 PRICES = "topic:prices"
 OTHER_CM = 41
+OTHER_SESSION = b"o" * 16
 
 
 def promoted() -> Stage:
@@ -87,16 +88,19 @@ def test_what_waited_keeps_its_order_and_the_end_of_its_session_comes_behind_it(
     client = stage.client
     client.open_consumer(PRICES, session=b"t" * 16)
     prices = client.open_producer(PRICES)["destination"]
+    client.open_producer(PRICES, session=OTHER_SESSION)
     client.administer("link.complete")
     client.send(*(publish(prices, str(number), first=number, name=PRICES) for number in (1, 2, 3)))
     ends = CloseSession(77, SESSION, False)
-    assert client.send(ends, publish(prices, "4", first=4, name=PRICES)) == []
+    too_late = publish(prices, "late", first=4, name=PRICES)
+    behind = publish(prices, "4", first=1, name=PRICES, session=OTHER_SESSION)
+    assert client.send(ends, too_late, behind) == []
     the_other_goes(stage)
     assert [
-        reply.sequence if isinstance(reply, Stored) else reply.request
+        (reply.session, reply.sequence) if isinstance(reply, Stored) else reply.request
         for reply in client.replies
         if isinstance(reply, Stored | Answer)
-    ] == [1, 2, 3, 77, 4]
+    ] == [(SESSION, 1), (SESSION, 2), (SESSION, 3), 77, (OTHER_SESSION, 1)]
     assert bodies(client.replies) == ["1", "2", "3", "4"]
 
 
