@@ -21,7 +21,7 @@ from tocsin.model.traffic_limits import (
 from tocsin.testing.driver import Driver
 from tocsin.testing.scripted_client import ScriptedClient
 from tocsin.testing.scripted_session import ScriptedConsumer
-from tocsin.wire.frames import FrameType, Outcome, Settle, write_settle
+from tocsin.wire.frames import FrameType, Outcome, Settle, control, write_settle
 
 RANGES = 4_096
 
@@ -288,6 +288,32 @@ def test_a_consumer_that_is_open_is_not_opened_again_for_something_else() -> Non
     client.session()
     terms: dict[str, Any] = {"on": 1, "consumer": 7, "mode": "consume", "messages": 0, "bytes": 0}
     client.request("consumer.open", destination="queue:a", **terms)
-    with pytest.raises(IllegalState, match="open already"):
+    with pytest.raises(IllegalState, match="Consumer 7 of the session is open"):
         client.request("consumer.open", destination="queue:b", **terms)
     assert driver.broker.clients._registry.consumers == 1
+
+
+def test_consumers_count_however_their_numbers_are_reused_while_answers_are_on_the_way() -> None:
+    """Opened with a selector that is wrong, closed and opened again, all in one go: what is open is what counts."""
+    driver = Driver()
+    client = driver.connect()
+    client.session()
+    terms: dict[str, Any] = {"mode": "consume", "messages": 0, "bytes": 0, "destination": "queue:a"}
+
+    def frame(request: int, operation: str, consumer: int, **fields: Any) -> bytes:
+        asked = {"id": request, "op": operation, "consumer": consumer, **fields}
+        return control(FrameType.REQUEST, 1, asked)
+
+    for consumer in range(1, 6):
+        client.send(
+            frame(10 * consumer, "consumer.open", consumer, **terms, selector="not a selector"),
+            frame(10 * consumer + 1, "consumer.close", consumer),
+            frame(10 * consumer + 2, "consumer.open", consumer, **terms),
+            frame(10 * consumer + 3, "consumer.close", consumer),
+            frame(10 * consumer + 4, "consumer.open", consumer, **terms),
+        )
+    attached = len(driver.manager.attachments.by_key)
+    assert attached == driver.broker.clients._registry.consumers
+    for consumer in range(1, 6):
+        client.send(frame(100 + consumer, "consumer.close", consumer))
+    assert driver.broker.clients._registry.consumers == 0

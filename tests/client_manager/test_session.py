@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from tocsin.client_manager.accounts import Account, Accounts
-from tocsin.client_manager.session import ProducerState, window_for
+from tocsin.client_manager.session import ProducerState, SessionState, window_for
 from tocsin.model.destination import parse_destination
+from tocsin.model.errors import IllegalState
 from tocsin.model.identity import DestinationId
 from tocsin.model.limits import PRODUCER_WINDOW_BYTES, PRODUCER_WINDOW_BYTES_MIN
 
@@ -57,3 +60,59 @@ def test_an_idle_producer_holds_no_queue() -> None:
         state.settle(round_, 1_000)
         assert state._outstanding is None
     assert (state.received, state.finished, state.allowed) == (300, 300, 1_300)
+
+
+ORDERS, OTHERS = parse_destination("queue:orders"), parse_destination("queue:others")
+
+
+def session() -> SessionState:
+    return SessionState(1, b"s" * 16, 0, 1, Account(Accounts()))
+
+
+def opened(it: SessionState, number: int) -> None:
+    it.producers[number] = producer()
+    it.producer_answered(number, ORDERS)
+
+
+def test_a_producer_counts_from_the_request_until_it_is_closed() -> None:
+    it = session()
+    it.count_producer(7, ORDERS)
+    opened(it, 7)
+    assert it.usage.producers.count == 1
+    del it.producers[7]
+    it.drop_producer(7)
+    assert it.usage.producers.count == 0
+
+
+def test_a_producer_that_could_not_be_opened_does_not_count() -> None:
+    it = session()
+    it.count_producer(7, ORDERS)
+    it.producer_answered(7, ORDERS)
+    assert it.usage.producers.count == 0
+
+
+def test_a_number_that_is_taken_opens_no_second_producer_elsewhere() -> None:
+    """Only one of the two would count, and a user could have any number."""
+    it = session()
+    it.count_producer(7, ORDERS)
+    with pytest.raises(IllegalState, match="Producer 7 of the session is open for queue:orders already"):
+        it.count_producer(7, OTHERS)
+
+
+def test_of_two_requests_for_one_producer_the_one_that_fails_does_not_end_what_the_other_opens() -> None:
+    it = session()
+    it.count_producer(7, ORDERS)
+    it.count_producer(7, ORDERS)
+    it.producer_answered(7, ORDERS)
+    assert it.usage.producers.count == 1 and it.is_opening(7, ORDERS)
+    opened(it, 7)
+    assert it.usage.producers.count == 1
+
+
+def test_the_answer_to_a_session_of_before_opens_nothing() -> None:
+    it = session()
+    assert not it.is_opening(7, ORDERS)
+    it.count_producer(7, OTHERS)
+    assert not it.is_opening(7, ORDERS)
+    it.producer_answered(7, ORDERS)
+    assert it.usage.producers.count == 1 and it.is_opening(7, OTHERS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tocsin.client_manager.connection import ConnectionState
 from tocsin.cluster.commands import CloseSession, Command
 from tocsin.model.limits import VANISHED_PER_TURN
 from tocsin.testing.driver import Driver
@@ -98,3 +99,22 @@ def test_who_comes_back_before_its_turn_keeps_what_it_had(
     assert again.take(FrameType.REPLY)[0].fields()["resumed"]
     assert list(driver.broker.clients._registry.sessions) == [former.producer_id]
     assert list(driver.manager.attachments.by_key) == [(former.producer_id, 1)]
+
+
+@pytest.mark.makes_mistakes
+def test_a_mistake_in_looking_after_one_connection_ends_that_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver()
+    one, other = driver.connect(), driver.connect()
+    look = ConnectionState.is_silent
+
+    def wrong(state: ConnectionState, now: float) -> bool:
+        if state.number == one.number:
+            raise ZeroDivisionError("a mistake")
+        return look(state, now)
+
+    monkeypatch.setattr(ConnectionState, "is_silent", wrong)
+    driver.clock.advance(1.0)
+    driver.broker.tick()
+    driver.settle()
+    assert not one.open and other.open
+    assert other.request("session.open", session=1)["epoch"] == 0

@@ -145,10 +145,11 @@ class Answers:
             if awaited.operation == "producer.open":
                 fields = self._producer_opened(session, awaited, fields)
         elif awaited.operation == "consumer.open" and session is not None:
-            self._registry.drop_consumer(session, awaited.number)
-        elif awaited.operation == "producer.open" and session is not None and awaited.number not in session.producers:
-            session.drop_producer(awaited.number)
+            self._drop_consumer(session, awaited)
+        if awaited.operation == "producer.open" and session is not None:
+            session.producer_answered(awaited.number, awaited.destination)
         if awaited.operation == "consumer.close" and session is not None:
+            self._drop_consumer(session, awaited)
             session.end_consumer(awaited.number)
         if state is None or state.phase is not Phase.OPEN or not awaited.request:
             return
@@ -159,11 +160,16 @@ class Answers:
             fields["id"] = awaited.request
             self._desk.send(state, [control(FrameType.REPLY, awaited.session, fields)], now)
 
+    def _drop_consumer(self, session: SessionState, awaited: Awaited) -> None:
+        """It is closed, or could not be opened; unless its client has come back and opened it again."""
+        if session.consumers.get(awaited.number) is awaited.flow:
+            self._registry.drop_consumer(session, awaited.number)
+
     def _producer_opened(
         self, session: SessionState | None, awaited: Awaited, fields: dict[str, Any]
     ) -> dict[str, Any]:
-        if session is None or awaited.destination is None:
-            return {}
+        if session is None or not session.is_opening(awaited.number, awaited.destination):
+            return {}  # The session that asked is over; one with the same number may have begun.
         former = session.producers.get(awaited.number)
         if former is None:
             self._registry.producers += 1

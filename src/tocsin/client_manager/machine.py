@@ -81,7 +81,7 @@ class ClientManager:
             login, identities, self._registry, settings.product, settings.heartbeat, settings.message_bytes_max,
             settings.block_bytes_max,
         )  # fmt: skip
-        self._sweep = Sweep(self._registry, self._look)
+        self._sweep = Sweep(self._desk, self._look)
         self._entrance = Entrance(settings.connections_max)
         self._claiming = Claiming(self._desk)
         answers = Answers(self._desk, self._claiming.answered)
@@ -403,7 +403,7 @@ class ClientManager:
         action = Action.STAGE if destination.name.startswith(DEAD_OF) else Action.PUBLISH
         authorize(state, action, destination.name)
         number_, since = number(fields, "producer"), whole(fields, "since", 0)
-        session.count_producer(number_)
+        session.count_producer(number_, destination)
         awaited = Awaited(state.identity, fields["id"], frame.session, number_, destination, "producer.open")
         own = self._desk.expect(awaited, state.account, len(frame.payload))
         command = OpenProducer(
@@ -432,8 +432,9 @@ class ClientManager:
         if command.held is not None and not state.proved:
             # Held from another server, where the same offsets are other messages.
             command.held = []
-        command.bytes = self._registry.add_consumer(session, number_, command.messages, command.bytes).given
-        awaited = Awaited(state.identity, fields["id"], frame.session, number_, operation="consumer.open")
+        flow = self._registry.add_consumer(session, number_, command.messages, command.bytes)
+        command.bytes = flow.given
+        awaited = Awaited(state.identity, fields["id"], frame.session, number_, operation="consumer.open", flow=flow)
         command.request = self._desk.expect(awaited, state.account, len(frame.payload))
         command.epoch = session.epoch
         self._desk.commands.append(command)
@@ -441,8 +442,9 @@ class ClientManager:
     def _close_consumer(self, state: ConnectionState, frame: Frame, fields: dict[str, Any]) -> None:
         session = self._session(state, frame)
         number_ = number(fields, "consumer")
-        self._registry.drop_consumer(session, number_)
-        awaited = Awaited(state.identity, fields["id"], frame.session, number_, operation="consumer.close")
+        # It counts until the answer: what is still said of it must not be taken for another one's with its number.
+        flow = session.consumers.get(number_)
+        awaited = Awaited(state.identity, fields["id"], frame.session, number_, operation="consumer.close", flow=flow)
         own = self._desk.expect(awaited, state.account, len(frame.payload))
         self._desk.commands.append(CloseConsumer(own, (session.id, number_)))
 

@@ -70,7 +70,7 @@ class Registry:
             session.account.consumers += 1
         elif former.transport == session.connection:
             # Were it refused later, the message manager would keep the first one, and nobody would count it.
-            raise IllegalState(f"Consumer {number} of the session is open already; close it first.")
+            raise IllegalState(f"Consumer {number} of the session is open, or is being closed; use another number.")
         flow = session.consumers[number] = ConsumerFlow(messages, allowed, self.window(session), session.connection)
         return flow
 

@@ -8,6 +8,7 @@ from typing import Any
 from tocsin.client_manager.access import Action, authorize, temporary_name
 from tocsin.client_manager.accounts import Account
 from tocsin.client_manager.connection import ConnectionState
+from tocsin.client_manager.flow import ConsumerFlow
 from tocsin.client_manager.stage_requests import STAGE_REQUESTS, destinations_of
 from tocsin.cluster.commands import Administer, OpenConsumer
 from tocsin.model.destination import Destination, kind_of, parse_destination
@@ -62,6 +63,8 @@ class Awaited:
     """The producer or consumer it is about."""
     destination: Destination | None = None
     operation: str = ""
+    flow: ConsumerFlow | None = None
+    """Of the consumer that is opened or closed: another one may have its number when the answer comes."""
     frame: bytes = b""
     """What the client gets when a claim of its client id was granted."""
     leaving: int = 0

@@ -9,7 +9,7 @@ from tocsin.client_manager.accounts import Account
 from tocsin.client_manager.flow import ConsumerFlow
 from tocsin.client_manager.quotas import Usage
 from tocsin.model.destination import Destination
-from tocsin.model.errors import ResourceExhausted
+from tocsin.model.errors import IllegalState, ResourceExhausted
 from tocsin.model.identity import DestinationId
 from tocsin.model.limits import (
     CONSUMERS_PER_SESSION_MAX,
@@ -85,22 +85,38 @@ class SessionState:
         # Answers that wait for the end of this turn: many become one frame.
         self.confirms: dict[int, Confirm] = {}
         self.settled: dict[int, int] = {}
-        # What counts for the user, and the producers that do: also those that are being opened.
+        # What counts for the user, and the producers that do: where each sends, and how many of the requests that open
+        # it are not answered; more than one when its client has come back, or begins anew.
         self.usage = Usage(None)
-        self._counted: set[int] = set()
+        self._counted: dict[int, tuple[Destination, int]] = {}
 
-    def count_producer(self, number: int) -> None:
+    def count_producer(self, number: int, destination: Destination) -> None:
         """A producer is about to be opened; ResourceExhausted when there are too many."""
+        known, asked = self._counted.get(number, (destination, 0))
+        if known != destination:
+            raise IllegalState(f"Producer {number} of the session is open for {known} already; close it first.")
         if number not in self._counted:
             if len(self._counted) >= PRODUCERS_PER_SESSION_MAX:
                 raise ResourceExhausted(f"A session has at most {PRODUCERS_PER_SESSION_MAX} producers.")
             self.usage.producers.add()
-            self._counted.add(number)
+        self._counted[number] = (destination, asked + 1)
+
+    def is_opening(self, number: int, destination: Destination | None) -> bool:
+        """Whether an answer to a request that opens a producer is for this session."""
+        known = self._counted.get(number)
+        return known is not None and known[0] == destination and known[1] > 0
+
+    def producer_answered(self, number: int, destination: Destination | None) -> None:
+        """A request that opens a producer is answered: it is open, or nothing is left of it."""
+        if self.is_opening(number, destination):
+            known, asked = self._counted[number]
+            self._counted[number] = (known, asked - 1)
+            self.drop_producer(number)
 
     def drop_producer(self, number: int) -> None:
-        """It is closed, or could not be opened."""
-        if number in self._counted:
-            self._counted.remove(number)
+        """It may be closed: then it does not count any more, unless it is being opened."""
+        if number not in self.producers and self._counted.get(number, (None, 1))[1] == 0:
+            del self._counted[number]
             self.usage.producers.remove()
 
     def count_consumer(self) -> None:
