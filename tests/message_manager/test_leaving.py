@@ -22,6 +22,7 @@ from tocsin.cluster.commands import (
     Answer,
     CloseConnection,
     CloseConsumer,
+    CloseProducer,
     CloseSession,
     GrantCredit,
     NotStored,
@@ -32,11 +33,17 @@ from tocsin.cluster.commands import (
     SettleMessages,
     Stored,
 )
+from tocsin.journal.snapshot import Snapshot
+from tocsin.message_manager.destination import Options
+from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.machine import Settings
+from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.recovery import Recovery
+from tocsin.message_manager.snapshots import directory_section
+from tocsin.message_manager.state_hash import describe_directory
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidClientId, InvalidDestination, ProtocolError
-from tocsin.model.identity import DestinationId
+from tocsin.model.identity import DestinationId, Lsn
 from tocsin.model.limits import DEPARTURES_PER_TICK
 from tocsin.model.ranges import pack_ranges
 from tocsin.wire.frames import Outcome, Settle
@@ -191,6 +198,71 @@ def test_the_session_of_now_can_be_paused_and_closed() -> None:
     assert stage.manager.attachments.by_key[KEY].consumer.paused
     assert stage.tell(CM1, CloseSession(91, SESSION, False, 3)) == [Answer(91, {})]
     assert len(stage.manager.attachments.by_key) == 0
+
+
+def moved_and_closed(stage: Stage) -> int:
+    """A session sends through one client manager, comes back through another, sends again and is closed there."""
+    destination = stage.open_producer(CM1)
+    stage.publish(CM1, destination, 1, b"once")
+    stage.open_producer(CM2, epoch=1)
+    assert stage.publish(CM2, destination, 1, b"once") == [Stored(SESSION, 1, 1, 1)]
+    assert stage.tell(CM2, CloseSession(91, SESSION, False, 1)) == [Answer(91, {})]
+    assert SESSION not in stage.state().producers.rows
+    return destination
+
+
+def test_a_former_client_manager_opens_nothing_for_a_session_that_moved_and_was_closed() -> None:
+    """It has not noticed, links again, and says what it knew: that would be stored a second time."""
+    stage = Stage()
+    destination = moved_and_closed(stage)
+    with pytest.raises(IllegalState, match="over"):
+        stage.open_producer(CM1)
+    with pytest.raises(IllegalState, match="over"):
+        stage.open_consumer(CM1, consumer=2)
+    assert errors(stage.publish(CM1, destination, 1, b"once")) == [IllegalState]
+    assert stage.state().backlog() == 1
+
+
+def test_that_a_session_moved_and_was_closed_is_known_to_the_next_primary() -> None:
+    stage = Stage()
+    moved_and_closed(stage)
+    directory = stage.manager.directory
+    section = directory_section(directory, int(directory.lsn))
+    loaded = Directory(Options())
+    Recovery(loaded, 0.0).load(Snapshot(Lsn(directory.lsn), (section,)))
+    assert loaded.ended == directory.ended == {SESSION: 1}
+    assert describe_directory(loaded)["ended"] == [(SESSION, 1)]
+    standby = Directory(Options())
+    recovery = Recovery(standby, 0.0)
+    recovery.apply(7, RecordKind.END_SESSION, write_map({"session": SESSION, "epoch": 1})[0])
+    assert (standby.ended, standby.lsn) == ({SESSION: 1}, 7)
+
+
+def test_only_so_many_sessions_that_moved_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.message_manager.directory.ENDED_SESSIONS_MAX", 2)
+    stage = Stage()
+    for number in range(1, 5):
+        stage.tell(CM2, CloseSession(90 + number, identity(number), False, 1))
+    assert list(stage.manager.directory.ended) == [identity(3), identity(4)]
+
+
+def test_a_session_that_never_moved_leaves_no_record_of_its_end() -> None:
+    stage = Stage()
+    stage.open_producer(CM1)
+    last = stage.manager.ledger.last_lsn()
+    stage.tell(CM1, CloseSession(91, SESSION, False, 0))
+    assert stage.manager.directory.ended == {} and stage.manager.ledger.last_lsn() == last
+
+
+def test_a_former_client_manager_does_not_close_the_producer_of_a_session_that_moved() -> None:
+    """Without its row, what the client sends again would be stored twice."""
+    stage = Stage()
+    destination = stage.open_producer(CM1)
+    stage.publish(CM1, destination, 1, b"once")
+    stage.open_producer(CM2, epoch=1)
+    stage.tell(CM1, CloseProducer(SESSION, DestinationId(destination)))
+    assert stage.publish(CM2, destination, 1, b"once") == [Stored(SESSION, 1, 1, 1)]
+    assert stage.state().backlog() == 1
 
 
 # ---- temporary destinations

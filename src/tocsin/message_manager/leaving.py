@@ -66,7 +66,7 @@ class Leaving:
 
     def close(self, origin: str, command: CloseSession) -> None:
         """Answered when all of it is done; a word that comes too late ends only what the session left behind."""
-        only = None
+        only, ended = None, 0
         if self._sessions.outdated(command.session, command.epoch):
             # Consumers that the client did not take along when it moved are nobody's.
             only = origin
@@ -74,9 +74,11 @@ class Leaving:
         else:
             states = self._states_of(command.session)
             self._sessions.known.pop(command.session, None)
+            if not command.counted:
+                ended = self._directory.end_session(command.session, command.epoch, self._ledger)
         countdown = Countdown(origin, command.request, len(states))
         if not states:
-            self._ledger.reply(origin, Answer(command.request, {}))
+            self._ledger.reply(origin, Answer(command.request, {}), ended)
         for state in states:
             self._enqueue(state, origin, Leave(command.session, command.counted, countdown, only))
 

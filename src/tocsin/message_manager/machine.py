@@ -273,11 +273,12 @@ class MessageManager:
                 else:
                     self._publish_at_once(state, origin, command)
             case CloseProducer():
+                self.sessions.check_speaker(origin, command.session)
                 self._enqueue(self.directory.by_id.get(command.destination), origin, command)
             case SettleMessages() | GrantCredit() | CloseConsumer():
                 self._enqueue(self.attachments.place_of(command.key), origin, command)
             case OpenProducer() | OpenConsumer():
-                self.sessions.check(command)
+                self.sessions.check(command, self.directory.ended)
                 state = self._place_for(command)
                 self.sessions.arrived(origin, command, state.id)
                 if isinstance(command, OpenConsumer):

@@ -17,7 +17,7 @@ So what is said `again`, or without `arrived`, moves nothing away from where the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,8 +95,15 @@ class Sessions:
 
     # ---- who comes
 
-    def check(self, command: OpenProducer | OpenConsumer) -> None:
+    def check(self, command: OpenProducer | OpenConsumer, ended: Mapping[bytes, int]) -> None:
+        """Whether the session that opens something is there; `ended` are those that moved and were closed, each with
+        its last epoch.
+        """
         known = self.known.get(command.session)
+        if known is None and command.epoch < ended.get(command.session, 0):
+            raise IllegalState(
+                "The session is over: its client has come back through another connection, and closed it."
+            )
         if known is not None and command.epoch < known.epoch:
             raise IllegalState("The session has moved on: its client has come back through another connection.")
 

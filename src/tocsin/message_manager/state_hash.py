@@ -37,8 +37,8 @@ def describe_directory(directory: Directory) -> dict[str, Any]:
     return {
         "next_id": directory.next_id, "durable": subscriptions, "names": names,
         "next_incarnation": directory.names.next_incarnation, "deleted": sorted(directory.deleted.items()),
-        # Their order says who is forgotten first.
-        "epochs": directory.epochs.fields(),
+        # The order of both says who is forgotten first.
+        "epochs": directory.epochs.fields(), "ended": list(directory.ended.items()),
     }  # fmt: skip
 
 
