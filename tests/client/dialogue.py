@@ -6,8 +6,9 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tocsin.client.consumer_spec import ConsumerSpec
 from tocsin.client.core import Core, Phase
-from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
+from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.core_sessions import SessionState
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import Settings

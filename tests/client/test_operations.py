@@ -9,6 +9,7 @@ import pytest
 from tests.client.dialogue import QUEUE, TOPIC, Dialogue, drive
 
 from tocsin.client import operations
+from tocsin.client.consumer_spec import make_spec
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.model.errors import IllegalState, InvalidDestination
 from tocsin.wire.frames import Outcome
@@ -86,7 +87,7 @@ def test_opening_the_same_view_again_ends_the_closed_consumer_first() -> None:
     drive(operations.close_consumer(consumer, acknowledge=True))
     dialogue.settled()
 
-    again = finish(dialogue, operations.open_consumer(consumer.session, operations.make_spec(QUEUE)))
+    again = finish(dialogue, operations.open_consumer(consumer.session, make_spec(QUEUE)))
 
     assert isinstance(again, ConsumerState)
     assert consumer.session.consumers == [again]
@@ -134,7 +135,7 @@ def test_the_first_consumer_starts_the_connection_unless_told_otherwise() -> Non
         dialogue = Dialogue(autostart=autostart)
         dialogue.login()
         session = dialogue.session()
-        finish(dialogue, operations.open_consumer(session, operations.make_spec(QUEUE)))
+        finish(dialogue, operations.open_consumer(session, make_spec(QUEUE)))
         assert dialogue.core.started is autostart
 
 
@@ -143,7 +144,7 @@ def test_a_connection_that_was_stopped_is_not_started_by_a_consumer() -> None:
     dialogue.login()
     session = dialogue.session()
     dialogue.core.stop()
-    finish(dialogue, operations.open_consumer(session, operations.make_spec(QUEUE)))
+    finish(dialogue, operations.open_consumer(session, make_spec(QUEUE)))
     assert not dialogue.core.started
 
 
@@ -166,13 +167,13 @@ def test_transactions_and_unknown_ways_to_acknowledge_are_refused() -> None:
     ],
 )
 def test_places_to_start(start: Any, fields: Any) -> None:
-    assert operations.make_spec(TOPIC, mode="replay", start=start).start == fields
+    assert make_spec(TOPIC, mode="replay", start=start).start == fields
 
 
 @pytest.mark.parametrize("start", ["middle", -1, True, 1.5, datetime(2026, 1, 1)])  # noqa: DTZ001  the point of it
 def test_bad_places_to_start_are_refused(start: Any) -> None:
     with pytest.raises(IllegalState, match="start"):
-        operations.make_spec(TOPIC, mode="replay", start=start)
+        make_spec(TOPIC, mode="replay", start=start)
 
 
 @pytest.mark.parametrize(
@@ -192,10 +193,10 @@ def test_bad_places_to_start_are_refused(start: Any) -> None:
 )
 def test_what_does_not_fit_together_is_refused(destination: Any, options: dict[str, Any]) -> None:
     with pytest.raises(InvalidDestination):
-        operations.make_spec(destination, **options)
+        make_spec(destination, **options)
 
 
 @pytest.mark.parametrize("prefetch", [-1, 1 << 20])
 def test_prefetch_is_bounded(prefetch: int) -> None:
     with pytest.raises(IllegalState, match="prefetch"):
-        operations.make_spec(QUEUE, prefetch=prefetch)
+        make_spec(QUEUE, prefetch=prefetch)

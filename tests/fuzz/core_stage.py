@@ -16,6 +16,7 @@ from tests.fuzz.engine import Broken, Machine, Target
 
 from tocsin.client import operations
 from tocsin.client.batching import BatchKey
+from tocsin.client.consumer_spec import make_spec
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.core_reading import RangeState
@@ -229,7 +230,7 @@ class CoreStage(Machine[CoreCase]):
             case "session" if len(sessions) < _SESSIONS_MAX:
                 self._start(operations.open_session(core, case.argument, False))
             case "consumer" if session is not None and len(consumers) < _CONSUMERS_MAX:
-                self._start(operations.open_consumer(session, operations.make_spec(case.destination)))
+                self._start(operations.open_consumer(session, make_spec(case.destination)))
             case "send" if session is not None:
                 session.lane(parse_destination(case.destination)).add(_KEY, "body", 7, 0, None)
             case "take" if consumers:

@@ -329,6 +329,9 @@ class Connection:
         await self._close(acknowledge=True)
 
     async def _close(self, acknowledge: bool) -> None:
+        if self._line.core.left_behind:
+            self._closed = True
+            return
         if any(session._worker.is_current for session in self._sessions):
             raise IllegalState("A listener or a completion callback can't close its own connection.")
         if self._closed:

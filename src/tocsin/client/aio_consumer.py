@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tocsin.client import operations
 from tocsin.client.aio_worker import Listener
+from tocsin.client.consumer_spec import make_spec
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.delivered import ReceivedMessage
 from tocsin.model.destination import Destination
@@ -144,7 +145,7 @@ class Browser:
     def __init__(self, session: Session, queue: Destination, selector: str | None) -> None:
         self._session = session
         self._line = session._line
-        self._spec = operations.make_spec(queue, mode="browse", selector=selector)
+        self._spec = make_spec(queue, mode="browse", selector=selector)
         self._open: list[ConsumerState] = []
         self._closed = False
         self._next: ConsumerState | None = None

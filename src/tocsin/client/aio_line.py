@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from tocsin.client import operations
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
+from tocsin.client.forking import belongs_to_this_process
 from tocsin.client.opening import channel_binding, connect_failure, last_words, line_failure
 from tocsin.client.patience import check_time, wait_until
 from tocsin.client.pending import Pending, Steps
@@ -72,6 +73,7 @@ class AioLine:
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        belongs_to_this_process(self)
 
     def start(self) -> None:
         self._tick()
@@ -93,6 +95,13 @@ class AioLine:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def leave_behind(self) -> None:
+        """In a child process. What watches the sockets is still the parent's: they are only forgotten."""
+        self.lock = threading.Lock()
+        self._wire = self._transport = self._timer = None
+        self._tasks.clear()
+        self.core.leave_behind()
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -129,6 +138,7 @@ class AioLine:
         """Returns when the pending is done, or False at the given time."""
         if pending.done:
             return True
+        self.core.check_process()
         future: asyncio.Future[None] = self._loop.create_future()
 
         def wake(_pending: Pending) -> None:

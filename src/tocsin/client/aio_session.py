@@ -12,6 +12,7 @@ from tocsin.client.aio_producer import Producer
 from tocsin.client.aio_reader import RangeReader
 from tocsin.client.aio_stage import Stage, open_stage
 from tocsin.client.aio_worker import AioWorker
+from tocsin.client.consumer_spec import make_spec
 from tocsin.client.core_sessions import SessionState
 from tocsin.client.headers import as_destination
 from tocsin.client.pending import Steps
@@ -126,7 +127,7 @@ class Session:
         start: Any = None,
     ) -> Consumer:
         """Makes a consumer of a queue, or of a topic through a subscription; see tocsin.Session.consumer."""
-        spec = operations.make_spec(
+        spec = make_spec(
             destination,
             selector=selector,
             no_local=no_local,
@@ -165,7 +166,7 @@ class Session:
         prefetch: int = PREFETCH_DEFAULT,
     ) -> Consumer:
         """Reads a retained topic from an offset, a time, "earliest" or "latest" on; nothing is acknowledged."""
-        spec = operations.make_spec(topic, mode="replay", selector=selector, prefetch=prefetch, start=start)
+        spec = make_spec(topic, mode="replay", selector=selector, prefetch=prefetch, start=start)
         return Consumer(self, await self._line.run(operations.open_consumer(self._state, spec)))
 
     async def read_range(
@@ -218,6 +219,8 @@ class Session:
         await self._close(acknowledge=True, timeout=timeout)
 
     async def _close(self, acknowledge: bool, timeout: float | None = None) -> None:
+        if self._state.core.left_behind:
+            return
         if self._worker.is_current:
             raise IllegalState("A listener or a completion callback can't close its own session.")
         if self._state.closed:

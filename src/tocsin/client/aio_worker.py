@@ -73,6 +73,7 @@ class AioWorker:
     def finish_steps(self) -> Steps[None]:
         """Waits until every callback that is due has been called."""
         while self._task is not None and not self._task.done() and not self.is_current:
+            self._session.core.check_process()
             if not self._session.jobs and not self._busy:
                 return
             pending = OpenEnded()

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from tocsin.client.core_acknowledging import Acknowledging
@@ -22,6 +21,7 @@ from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.core_dialing import Dialing
 from tocsin.client.core_login import BEFORE_WELCOME, Login, Resume
 from tocsin.client.core_publishing import Lane
+from tocsin.client.core_requests import Handler, Request, Requests
 from tocsin.client.core_sessions import Fields, SessionState
 from tocsin.client.pending import Pending
 from tocsin.client.port import Port
@@ -61,8 +61,6 @@ from tocsin.wire.reader import FrameReader
 
 RENEW_SECONDS = LEASE_SECONDS / 3
 
-Handler = Callable[[Fields, TocsinError | None], None]
-
 
 class Phase(Enum):
     DOWN = auto()
@@ -71,16 +69,6 @@ class Phase(Enum):
     RESUMING = auto()
     ONLINE = auto()
     CLOSED = auto()
-
-
-@dataclass(slots=True)
-class Request:
-    session: int
-    op: str
-    fields: Fields
-    handler: Handler
-    repeat: bool
-    """Sent again after a reconnect. Opening is not: sessions, lanes and consumers open themselves anew."""
 
 
 class Core:
@@ -96,7 +84,7 @@ class Core:
         self.login = Login()
         self.ready = Pending()
         self.failure: TocsinError | None = None
-        self.said_goodbye = False
+        self.said_goodbye = self.left_behind = False
         self.untold: deque[TocsinError] = deque(maxlen=16)
         self.started = False
         # The first consumer lets messages flow, unless the application has said itself whether they do.
@@ -113,10 +101,7 @@ class Core:
         self.acknowledging = Acknowledging()
         self._reader = FrameReader()
         self._resume: Resume | None = None
-        self._requests: dict[int, Request] = {}
-        self._waiting: deque[Request] = deque()
-        self._opening = 0
-        self._last_request = 0
+        self.requests = Requests(self.output)
         self._last_number = 0
         self._dialing = Dialing(settings, chance)
         self._last_error: TocsinError | None = None
@@ -205,11 +190,7 @@ class Core:
         self._last_error = error
         self._login_until = self._renew_at = None
         self.output.clear()
-        self._opening = 0
-        for request in self._requests.values():
-            if request.repeat:
-                self._waiting.append(request)
-        self._requests.clear()
+        self.requests.lost()
         for session in self.sessions.values():
             session.lost()
         self._dialing.lost(now, was_online)
@@ -228,11 +209,7 @@ class Core:
         if self.ready.done:
             self.tell(error)
         self.ready.fail(error)
-        requests = [*self._requests.values(), *self._waiting]
-        self._requests.clear()
-        self._waiting.clear()
-        for request in requests:
-            request.handler({}, error)
+        self.requests.fail(error)
         for session in list(self.sessions.values()):
             session.fail(error)
 
@@ -253,6 +230,22 @@ class Core:
         """Keeps an error that no operation can report, for the application's on_error."""
         self.untold.append(error)
         self.hurry = True
+
+    def leave_behind(self) -> None:
+        """This is a copy in a child process: nothing of it works any more, and nobody is told."""
+        self.left_behind = True
+        self.phase = Phase.CLOSED
+        self.failure = IllegalState(
+            "This connection belongs to the process that opened it, and this one was forked from it; "
+            "connect after the fork, in each process."
+        )
+        self.output.clear()
+        for session in self.sessions.values():
+            session.leave_behind(self.failure)
+
+    def check_process(self) -> None:
+        if self.left_behind and self.failure is not None:
+            raise self.failure.with_traceback(None)
 
     def check_open(self) -> None:
         if self.failure is not None:
@@ -327,34 +320,17 @@ class Core:
 
         if self.failure is not None:
             pending.fail(self.failure)
-            return pending
-        request = Request(session, op, fields, answered, repeat=True)
-        if self.phase is Phase.ONLINE:
-            self._put(request)
         else:
-            self._waiting.append(request)
+            self.requests.add(Request(session, op, fields, answered), at_once=self.phase is Phase.ONLINE)
         return pending
 
     def ask(self, session: int, op: str, fields: Fields, handler: Handler) -> None:
         """Opens something; whatever is open opens itself again after a reconnect."""
-        self._opening += 1
-        self._put(Request(session, op, fields, handler, repeat=False))
-
-    def _put(self, request: Request) -> None:
-        self._last_request += 1
-        self._requests[self._last_request] = request
-        fields = {"id": self._last_request, "op": request.op, **request.fields}
-        self.output.append(control(FrameType.REQUEST, request.session, fields))
+        self.requests.put(Request(session, op, fields, handler, opens=True))
 
     def _answer(self, number: int, reply: Fields, error: TocsinError | None) -> None:
-        request = self._requests.pop(number, None)
-        if request is None:
-            return
-        request.handler(reply, error)
-        if not request.repeat:
-            self._opening -= 1
-            if self._opening == 0 and self.phase is Phase.RESUMING:
-                self._go_online()
+        if self.requests.answer(number, reply, error) and self.phase is Phase.RESUMING:
+            self._go_online()
 
     def next_number(self) -> int:
         self._last_number += 1
@@ -408,15 +384,13 @@ class Core:
         self.phase = Phase.RESUMING
         for session in list(self.sessions.values()):
             session.open()
-        if not self._opening:
+        if not self.requests.opening:
             self._go_online()
 
     def _go_online(self) -> None:
         self.phase = Phase.ONLINE
         self.ready.finish()
-        waiting, self._waiting = self._waiting, deque()
-        for request in waiting:
-            self._put(request)
+        self.requests.put_waiting()
 
     def _on_confirm(self, frame: Frame) -> None:
         confirm = read_confirm(frame.payload)
@@ -444,9 +418,9 @@ class Core:
 
     def _on_reply(self, frame: Frame) -> None:
         fields = check("REPLY", frame.fields())
-        asked = self._requests.get(fields["id"])
+        asked = self.requests.operation(fields["id"])
         if asked is not None:
-            check(asked.op, fields)
+            check(asked, fields)
         self._answer(fields["id"], fields, None)
 
     def _on_failure(self, frame: Frame) -> None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tocsin.client.consumer_spec import ConsumerSpec
 from tocsin.client.core_settling import Settlements, name_lost, not_acknowledged
 from tocsin.client.delivered import Decoded, ReceivedMessage, Run, check_within
 from tocsin.client.pending import OpenEnded, Pending, finished
-from tocsin.model.destination import Destination, Kind
+from tocsin.model.destination import Kind
 from tocsin.model.errors import IllegalState, TocsinError
 from tocsin.model.identity import NO_ID
-from tocsin.model.limits import CONSUMER_BUFFER_BYTES, UNREADABLE_TOLD_MAX
+from tocsin.model.limits import UNREADABLE_TOLD_MAX
 from tocsin.model.ranges import Range, RangeSet
 from tocsin.wire.frames import REDELIVERED, Credit, Deliver, write_credit
 
@@ -27,23 +27,6 @@ if TYPE_CHECKING:
 
 EXPIRY_HORIZON_MS = 10_000
 """Messages that expire within this time are handed out one by one, each checked against the clock."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerSpec:
-    """What a consumer was asked to be; sent again as it is after a reconnect."""
-
-    destination: Destination
-    mode: str
-    prefetch: int
-    selector: str | None = None
-    no_local: bool = False
-    subscription: str | None = None
-    durable: bool = False
-    shared: bool = False
-    start: dict[str, Any] | None = None
-    buffer_bytes: int = CONSUMER_BUFFER_BYTES
-    """What may have come and not been looked at."""
 
 
 class ConsumerState:
@@ -477,6 +460,14 @@ class ConsumerState:
             base = run.decoded.offset
             for first, end in ours.within(*run.unseen):
                 self._put(run.part(first - base, end - base))
+
+    def leave_behind(self, error: TocsinError) -> None:
+        """This is a copy in a child process: what it holds is handed out by the parent."""
+        self.closed = self.attention = True
+        self.ready = self.listening = self.draining = False
+        self.error, self.current, self.waiter = error, None, None
+        self.buffer.clear()
+        self.buffered = self.buffered_bytes = 0
 
     def fail(self, error: TocsinError) -> None:
         self.ready = False

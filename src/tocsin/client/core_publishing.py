@@ -255,6 +255,13 @@ class Lane:
             for batch in sent:
                 batch.pending.fail(told)
 
+    def leave_behind(self) -> None:
+        """This is a copy in a child process: what is under way is the parent's."""
+        self.ready = False
+        for batches in (self.doomed, self.inflight, self.waiting):
+            batches.clear()
+        self.room.clear()
+
     def fail(self, error: TocsinError) -> None:
         """Ends everything that was under way."""
         self.ready = False

@@ -11,7 +11,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
+from tocsin.client.consumer_spec import ConsumerSpec
+from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.delivered import check_within
 from tocsin.client.pending import Pending
 from tocsin.model.batch import Block

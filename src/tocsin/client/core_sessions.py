@@ -7,7 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
+from tocsin.client.consumer_spec import ConsumerSpec
+from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.core_publishing import Lane
 from tocsin.client.pending import Pending, finished
 from tocsin.model.destination import Destination
@@ -244,6 +245,15 @@ class SessionState:
         return self.worker
 
     # The end of the connection, for now or for good.
+
+    def leave_behind(self, error: TocsinError) -> None:
+        """This is a copy in a child process: it is closed, and whoever uses it is told why."""
+        self.failure, self.closed, self.worker = error, True, None
+        self.jobs.clear()
+        for lane in self.lanes.values():
+            lane.leave_behind()
+        for consumer in self.consumers:
+            consumer.leave_behind(error)
 
     def lost(self) -> None:
         self.ready = False

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tocsin.client import operations
+from tocsin.client.consumer_spec import ConsumerSpec
 from tocsin.client.core import Core
-from tocsin.client.core_consuming import ConsumerSpec
 from tocsin.client.core_reading import RangeBlock
 from tocsin.client.core_sessions import Fields
 from tocsin.client.pending import Steps

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import datetime
-from typing import Any
 
+from tocsin.client.consumer_spec import ConsumerSpec, check_subscription_name
 from tocsin.client.core import Core, Phase
-from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
+from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.core_publishing import Lane
 from tocsin.client.core_sessions import Fields, SessionState
 from tocsin.client.core_settling import NAMED_MAX, take_lost
 from tocsin.client.delivered import ReceivedMessage
-from tocsin.client.headers import as_destination
 from tocsin.client.patience import asking
 from tocsin.client.pending import Steps, all_of
-from tocsin.model.destination import Destination, Kind, check_name
-from tocsin.model.errors import IllegalState, InvalidDestination, TimedOut, TocsinError
-from tocsin.model.limits import PREFETCH_DEFAULT, PREFETCH_MAX, SESSION_CLOSE_SECONDS, SUBSCRIPTION_NAME_BYTES_MAX
+from tocsin.model.destination import Kind
+from tocsin.model.errors import IllegalState, TimedOut, TocsinError
+from tocsin.model.limits import SESSION_CLOSE_SECONDS
 
 ACK_MODES = ("auto", "client", "dups_ok")
-STARTS = ("earliest", "latest")
 
 
 def request(core: Core, session: int, op: str, fields: Fields | None = None) -> Steps[Fields]:
@@ -227,6 +224,7 @@ def check_consumer(consumer: ConsumerState) -> None:
 
 def check_receiving(consumer: ConsumerState) -> None:
     """Before a receive: the application's own mistakes."""
+    consumer.session.core.check_process()
     if consumer.closed:
         raise IllegalState("The consumer is closed; make another one with session.consumer().")
     if consumer.listening:
@@ -299,58 +297,3 @@ def create_temporary(session: SessionState, kind: Kind) -> Steps[str]:
         session.check_open()
     reply = yield from request(session.core, session.number, "temporary.create", {"kind": kind.word})
     return str(reply["destination"])
-
-
-def make_spec(
-    destination: Destination | str,
-    *,
-    mode: str = "consume",
-    selector: str | None = None,
-    no_local: bool = False,
-    prefetch: int = PREFETCH_DEFAULT,
-    subscription: str | None = None,
-    durable: bool = False,
-    shared: bool = False,
-    start: Any = None,
-) -> ConsumerSpec:
-    """Checks what an application asks of a consumer before the server hears of it."""
-    where = as_destination(destination)
-    if not 0 <= prefetch <= PREFETCH_MAX:
-        raise IllegalState(f"prefetch is a whole number from 0 to {PREFETCH_MAX:,}, not {prefetch!r}.")
-    if subscription is not None:
-        check_subscription_name(subscription)
-    if (durable or shared) and subscription is None:
-        raise InvalidDestination("A durable or shared subscription needs a name: subscription='...'.")
-    if where.kind is Kind.QUEUE and (subscription is not None or no_local or start is not None):
-        raise InvalidDestination(f"{where} is a queue; subscriptions, no_local and start are for topics.")
-    if mode == "browse" and where.kind is not Kind.QUEUE:
-        raise InvalidDestination(f"{where} is a topic; only queues can be browsed.")
-    if mode == "replay" and where.kind is not Kind.TOPIC:
-        raise InvalidDestination(f"{where} is a queue; only retained topics can be replayed.")
-    return ConsumerSpec(
-        where, mode, prefetch, selector or None, no_local, subscription, durable, shared, _read_start(start)
-    )
-
-
-def check_subscription_name(name: str) -> str:
-    if not name or len(name.encode("utf-8", "surrogatepass")) > SUBSCRIPTION_NAME_BYTES_MAX:
-        raise InvalidDestination(f"A subscription name has 1 to {SUBSCRIPTION_NAME_BYTES_MAX} bytes; {name!r} is none.")
-    return check_name(name, "subscription")
-
-
-def milliseconds_of(time: datetime) -> int:
-    if time.tzinfo is None:
-        raise IllegalState("A time to start from needs its zone, as in datetime.now(timezone.utc).")
-    return int(time.timestamp() * 1000)
-
-
-def _read_start(start: Any) -> Fields | None:
-    if start is None:
-        return None
-    if isinstance(start, str) and start in STARTS:
-        return {"at": start}
-    if isinstance(start, datetime):
-        return {"time_ms": milliseconds_of(start)}
-    if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
-        return {"offset": start}
-    raise IllegalState(f"start is 'earliest', 'latest', an offset or a time with its zone, not {start!r}.")

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tocsin.client import operations
-from tocsin.client.core_consuming import ConsumerSpec
+from tocsin.client.consumer_spec import ConsumerSpec, milliseconds_of
 from tocsin.client.core_reading import RangeBlock, RangeState
 from tocsin.client.core_sessions import Fields, SessionState
 from tocsin.client.headers import as_destination
@@ -50,7 +50,7 @@ def about(destination: Destination | str, identity: str | None = None, **fields:
 
 def time_fields(destination: Destination | str, time: datetime | int, identity: str | None = None) -> Fields:
     """A time with its zone, or milliseconds since 1970."""
-    return about(destination, identity, time_ms=time if isinstance(time, int) else operations.milliseconds_of(time))
+    return about(destination, identity, time_ms=time if isinstance(time, int) else milliseconds_of(time))
 
 
 def hold_fields(

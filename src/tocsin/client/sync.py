@@ -344,6 +344,9 @@ class Connection:
         self._close(acknowledge=True)
 
     def _close(self, acknowledge: bool) -> None:
+        if self._line.core.left_behind:
+            self._closed = True
+            return
         if any(session._worker.is_current for session in self._sessions):
             raise IllegalState("A listener or a completion callback can't close its own connection.")
         if self._closed:
@@ -368,6 +371,8 @@ class Connection:
         """Hangs up at once: nothing under way is waited for, and whoever waits for it gets an error."""
         if not self._closed:
             self._closed = True
+            if self._line.core.left_behind:
+                return
             _hang_up(self._line)
             for session in list(self._sessions):
                 session._worker.join()

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from tocsin.client import operations
+from tocsin.client.consumer_spec import make_spec
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.delivered import ReceivedMessage
 from tocsin.client.sync_worker import Listener
@@ -149,7 +150,7 @@ class Browser:
     def __init__(self, session: Session, queue: Destination, selector: str | None) -> None:
         self._session = session
         self._line = session._line
-        self._spec = operations.make_spec(queue, mode="browse", selector=selector)
+        self._spec = make_spec(queue, mode="browse", selector=selector)
         self._open: list[ConsumerState] = []
         self._closed = False
         # Opened at once, so that a bad selector is refused here; the first iteration uses it.

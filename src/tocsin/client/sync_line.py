@@ -14,6 +14,7 @@ It also connects, runs the core's timers, and writes what a socket did not take 
 from __future__ import annotations
 
 import logging
+import os
 import random
 import secrets
 import select
@@ -28,12 +29,15 @@ from enum import Enum, auto
 from typing import Any, TypeVar
 
 from tocsin.client import operations
+from tocsin.client.bell import Bell
 from tocsin.client.core import Core, Phase
 from tocsin.client.core_consuming import ConsumerState
+from tocsin.client.forking import belongs_to_this_process
 from tocsin.client.opening import connect_failure, dial, line_failure
 from tocsin.client.patience import check_time, wait_until
 from tocsin.client.pending import Pending, Steps
 from tocsin.client.settings import GOODBYE_SECONDS, Settings
+from tocsin.client.sync_waiter import Waiter
 from tocsin.client.url import Place
 from tocsin.model.errors import ConnectionFailed, NotAcknowledged, TocsinError
 from tocsin.model.values import Bytes
@@ -71,36 +75,6 @@ class _Mode(Enum):
     FAR = auto()
 
 
-class Waiter:
-    """Somebody who waits for one pending."""
-
-    __slots__ = ("line", "pending", "signal", "signalled", "thread")
-
-    def __init__(self, line: Line, pending: Pending) -> None:
-        self.line = line
-        self.pending = pending
-        self.thread = threading.get_ident()
-        self.signal = threading.Lock()
-        self.signal.acquire()
-        self.signalled = False
-
-    def wake(self, _pending: Pending | None = None) -> None:
-        """Call with the lock held."""
-        if self.line.leader is self:
-            if threading.get_ident() != self.thread:
-                self.line.wake_leader()
-        elif not self.signalled:
-            self.signalled = True
-            self.signal.release()
-
-    def sleep(self, until: float | None) -> bool:
-        """Follows until it is woken; False when the time is over."""
-        woken = self.signal.acquire(timeout=-1 if until is None else max(0.0, until - time.monotonic()))
-        if woken:
-            self.signalled = False
-        return woken
-
-
 class Line:
     """Implements the core's port, and waiting."""
 
@@ -120,15 +94,14 @@ class Line:
         self._mode = _Mode.READING
         self._sleeping = False
         self._closing = False
-        self._io_bell, self._io_ear = socket.socketpair()
-        self._lead_bell, self._lead_ear = socket.socketpair()
-        for each in (self._io_bell, self._io_ear, self._lead_bell, self._lead_ear):
-            each.setblocking(False)
+        self._io_bell, self._lead_bell = Bell(), Bell()
         self._io_poll = select.poll()
-        self._io_poll.register(self._io_ear, select.POLLIN)
+        self._io_poll.register(self._io_bell, select.POLLIN)
         self._lead_poll = select.poll()
-        self._lead_poll.register(self._lead_ear, select.POLLIN)
+        self._lead_poll.register(self._lead_bell, select.POLLIN)
         self._thread = threading.Thread(target=self._run, name="tocsin-io", daemon=True)
+
+        belongs_to_this_process(self)
 
     def start(self) -> None:
         self._thread.start()
@@ -140,6 +113,17 @@ class Line:
             self._wake_io()
         if threading.current_thread() is not self._thread:
             self._thread.join()
+
+    def leave_behind(self) -> None:
+        """In a child process. The descriptors are closed here only; nothing is said to anybody."""
+        self.lock = threading.Lock()  # Somebody may have held the former one, who is not in this process.
+        line, self._socket, self.leader = self._socket, None, None
+        self._unsent.clear()
+        if line is not None:
+            os.close(line.detach())
+        self._io_bell.close()
+        self._lead_bell.close()
+        self.core.leave_behind()
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -181,6 +165,7 @@ class Line:
         with self.lock:
             if pending.is_done():
                 return True
+            self.core.check_process()
             pending.when_done(waiter.wake)
             self._waiters.append(waiter)
             if self.leader is None and self._socket is not None:
@@ -208,9 +193,9 @@ class Line:
     def _lead(self, until: float | None) -> None:
         timeout = None if until is None else max(0.0, until - time.monotonic()) * 1000 + 1
         for number, _ in self._await(timeout):
-            if number == self._lead_ear.fileno():
+            if number == self._lead_bell.number:
                 with self.lock:
-                    _drain(self._lead_ear)
+                    self._lead_bell.hush()
                 continue
             with self.lock:
                 self._write()
@@ -252,7 +237,7 @@ class Line:
                 self._read()
 
     def wake_leader(self) -> None:
-        _ring(self._lead_bell)
+        self._lead_bell.ring()
 
     # The socket. All of it with the lock held.
 
@@ -375,7 +360,7 @@ class Line:
     def _wake_io(self) -> None:
         if self._sleeping:
             self._sleeping = False
-            _ring(self._io_bell)
+            self._io_bell.ring()
 
     def _run(self) -> None:
         leads_seen = 0
@@ -434,8 +419,8 @@ class Line:
 
     def _serve(self, events: list[tuple[int, int]]) -> None:
         for number, event in events:
-            if number == self._io_ear.fileno():
-                _drain(self._io_ear)
+            if number == self._io_bell.number:
+                self._io_bell.hush()
             elif self._socket is not None and number == self._socket.fileno():
                 if event & select.POLLOUT:
                     self._write()
@@ -475,8 +460,8 @@ class Line:
     def _release(self) -> None:
         with self.lock:
             self._hang_up()
-            for each in (self._io_bell, self._io_ear, self._lead_bell, self._lead_ear):
-                each.close()
+            self._io_bell.close()
+            self._lead_bell.close()
             for waiter in self._waiters:
                 waiter.wake()
 
@@ -487,14 +472,3 @@ def _say_last(line: socket.socket, output: list[Bytes]) -> None:
         line.settimeout(GOODBYE_SECONDS)
         line.sendall(b"".join(output))
         any(not line.recv(RECEIVE_BYTES_MAX) for _ in range(READS_PER_TURN))
-
-
-def _ring(bell: socket.socket) -> None:
-    # Full: it rings already. Closed: nobody sleeps any more.
-    with suppress(OSError):
-        bell.send(b"!")
-
-
-def _drain(ear: socket.socket) -> None:
-    with suppress(OSError):
-        ear.recv(1024)

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tocsin.client import reading
-from tocsin.client.core_consuming import ConsumerSpec
+from tocsin.client.consumer_spec import ConsumerSpec
 from tocsin.client.core_reading import RangeBlock, RangeState
 from tocsin.client.local_files import StoredFiles, ask_steps, local_blocks
 from tocsin.model.destination import Destination

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from tocsin.client import operations, reading
+from tocsin.client.consumer_spec import make_spec
 from tocsin.client.core_sessions import SessionState
 from tocsin.client.headers import as_destination
 from tocsin.client.local_files import ask_steps, is_worth_it
@@ -144,7 +145,7 @@ class Session:
         durable (it outlives its consumers), shared (several consumers divide the messages), or both. `start` says where
         a new subscription of a retained topic begins: "earliest", "latest", an offset or a time.
         """
-        spec = operations.make_spec(
+        spec = make_spec(
             destination,
             selector=selector,
             no_local=no_local,
@@ -179,7 +180,7 @@ class Session:
         prefetch: int = PREFETCH_DEFAULT,
     ) -> Consumer:
         """Reads a retained topic from an offset, a time, "earliest" or "latest" on; nothing is acknowledged."""
-        spec = operations.make_spec(topic, mode="replay", selector=selector, prefetch=prefetch, start=start)
+        spec = make_spec(topic, mode="replay", selector=selector, prefetch=prefetch, start=start)
         return Consumer(self, self._line.run(operations.open_consumer(self._state, spec)))
 
     def read_range(
@@ -250,6 +251,8 @@ class Session:
         self._close(acknowledge=True, timeout=timeout)
 
     def _close(self, acknowledge: bool, timeout: float | None = None) -> None:
+        if self._state.core.left_behind:
+            return
         if self._worker.is_current:
             raise IllegalState("A listener or a completion callback can't close its own session.")
         if self._state.closed:

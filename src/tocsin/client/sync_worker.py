@@ -79,7 +79,7 @@ class SessionWorker:
         """Waits until every callback that is due has been called."""
         while True:
             with self._line.lock:
-                if self._thread is None or self.is_current or self._ended:
+                if self._thread is None or self.is_current or self._ended or self._session.core.left_behind:
                     return
                 if not self._session.jobs and not self._busy:
                     return

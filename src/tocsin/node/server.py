@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from os import PathLike
 from types import TracebackType
@@ -28,6 +29,7 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._error: BaseException | None = None
+        self._process = os.getpid()
 
     @property
     def url(self) -> str:
@@ -50,6 +52,7 @@ class Server:
         if self._thread is not None:
             raise IllegalState("The server is running already.")
         started = threading.Event()
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, args=(started,), name="tocsin-server", daemon=True)
         self._thread.start()
         started.wait()
@@ -61,8 +64,10 @@ class Server:
         return self
 
     def stop(self) -> None:
-        """Drains and stops; the data directory can be opened again at once."""
-        if self._thread is None or self._loop is None or self._stop is None:
+        """Drains and stops; the data directory can be opened again at once. In a child that was forked it does nothing:
+        the server runs in the process that started it.
+        """
+        if self._process != os.getpid() or self._thread is None or self._loop is None or self._stop is None:
             return
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()

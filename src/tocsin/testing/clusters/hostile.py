@@ -11,7 +11,8 @@ from random import Random
 from typing import Any
 
 from tocsin.client.batching import BatchKey
-from tocsin.client.operations import close_session, make_spec, open_consumer, open_session
+from tocsin.client.consumer_spec import make_spec
+from tocsin.client.operations import close_session, open_consumer, open_session
 from tocsin.model.batch import BodyKind, DeliveryMode
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import TocsinError

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocsin.client.batching import BatchKey
-from tocsin.client.core_consuming import ConsumerSpec, ConsumerState
+from tocsin.client.consumer_spec import ConsumerSpec
+from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.core_sessions import SessionState
 from tocsin.client.delivered import ReceivedMessage
 from tocsin.client.operations import (
