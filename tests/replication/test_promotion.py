@@ -131,13 +131,39 @@ def test_too_far_behind_to_adopt_lets_others_go_first() -> None:
     assert (candidate.machine.trigger, candidate.machine.unfit) == (Trigger.GAVE_UP, True)
 
 
-def test_a_commit_beyond_the_best_log_is_an_alarm() -> None:
+def audited() -> Candidate:
+    """One that was told of a commit beyond all logs, and asks whether what it knows is still so."""
     candidate = Candidate(EPOCH)
     candidate.promised(hint=2)
     candidate.flush()
     candidate.fenced(SECOND, LogEnd(EPOCH, 1))
+    candidate.seat.taken()
+    candidate.fenced(THIRD, LogEnd(EPOCH, 1))
+    assert candidate.machine.phase is Phase.AUDITING
+    assert candidate.seat.sent() == [((1, 2, 3), Accept(candidate.proposer.ballot, CONFIG))]
+    return candidate
+
+
+def test_a_commit_beyond_the_best_log_is_an_alarm() -> None:
     with pytest.raises(Unsafe, match="record 2 was committed"):
-        candidate.fenced(THIRD, LogEnd(EPOCH, 1))
+        audited().accepted()
+
+
+def test_a_commit_of_a_configuration_that_was_chosen_since_is_no_alarm() -> None:
+    """A voter that answers late has heard of commits that need no member of what the others told."""
+    candidate = audited()
+    for node in (1, 2):
+        candidate.machine.received(node, Refuse(candidate.proposer.ballot, Ballot(9, 2, 1), 0.0), 0.5)
+    assert candidate.machine.trigger is Trigger.GAVE_UP and candidate.machine.config is None
+
+
+def test_an_audit_that_nobody_answers_is_given_up() -> None:
+    candidate = audited()
+    for _ in range(30):
+        if candidate.machine.trigger is not None:
+            break
+        candidate.machine.tick(candidate.machine.next_deadline())
+    assert candidate.machine.trigger is Trigger.GAVE_UP
 
 
 def test_who_promised_more_meanwhile_is_not_primary() -> None:

@@ -168,14 +168,15 @@ class Answers:
     def _producer_opened(
         self, session: SessionState | None, awaited: Awaited, fields: dict[str, Any]
     ) -> dict[str, Any]:
-        if session is None or not session.is_opening(awaited.number, awaited.destination):
+        destination = awaited.destination
+        if session is None or destination is None or not session.is_opening(awaited.number, destination):
             return {}  # The session that asked is over; one with the same number may have begun.
         former = session.producers.get(awaited.number)
         if former is None:
             self._registry.producers += 1
         else:
             former.close()
-        producer = ProducerState(awaited.destination, fields["destination"], session.account)
+        producer = ProducerState(destination, fields["destination"], session.account)
         session.producers[awaited.number] = producer
         credit = producer.settle(0, window_for(self._registry.producers))
         return {"last_sequence": fields["last_sequence"], "credit": credit, "since": fields["since"]}

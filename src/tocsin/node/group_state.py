@@ -60,7 +60,8 @@ class MemberState:
 
     @property
     def is_there(self) -> bool:
-        return self.following is not None or self.serving is not None
+        """Whether there is a state, and it is the one behind the record that it stands at."""
+        return self.serving is not None or (self.following is not None and self.following.standby.is_whole)
 
     # ---- client managers
 

@@ -21,11 +21,17 @@ class Standby:
     def __init__(self, journal: GroupJournal, settings: Settings, snapshot: Snapshot | None, now: float) -> None:
         self.journal = journal
         self.manager = MessageManager(journal, settings)
-        self.applied = 0
+        self.applied = self._mixed_up_to = 0
+        """Parts of a snapshot are from one moment after another: up to here some have records that others have not."""
         self._recovery = Recovery(self.manager.directory, now)
         if snapshot is not None:
             self._recovery.load(without_group(snapshot))
-            self.applied = int(snapshot.lsn)
+            self.applied, self._mixed_up_to = int(snapshot.lsn), int(snapshot.highest_lsn())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its state is the one behind the record `applied`."""
+        return self.applied >= self._mixed_up_to
 
     def locate(self, streams: StreamStore) -> list[int]:
         """Which records of the journal the state needs; from now on it releases those that it needs no more."""

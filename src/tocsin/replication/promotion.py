@@ -5,6 +5,10 @@
     adopting    the best of these logs is made the own one
     proposing   the voters accept the new configuration
 
+    auditing    in place of the last two: somebody has seen a commit beyond the best log. Either that log lost it, or
+                the configuration has changed since a majority told it. The voters accept it again, unchanged, only if
+                it is still the newest: then it is an alarm.
+
 The epoch is the candidate's alone: its rank is part of it, and it has promised it durably before it tells
 anybody, so that it never uses it twice.
 
@@ -35,6 +39,7 @@ class Phase(Enum):
     FENCING = auto()
     ADOPTING = auto()
     PROPOSING = auto()
+    AUDITING = auto()
 
 
 class Promotion:
@@ -71,6 +76,11 @@ class Promotion:
         elif stage is Stage.LEARNED and self.phase is Phase.PREPARING:
             assert self._proposer.learned is not None
             self._learned(self._proposer.learned, now)
+        elif stage is Stage.CHOSEN and self.phase is Phase.AUDITING:
+            raise Unsafe(
+                f"The best log within reach ends at {self._adopted.lsn}, but record {self._proposer.commit_hint} "
+                "was committed: a disk has lost what it confirmed. Nobody is promoted."
+            )
         elif stage is Stage.CHOSEN:
             ours = rules.still_ours(self.epoch, self._context.log.promised)
             self.trigger = Trigger.CHOSEN if ours else Trigger.GAVE_UP
@@ -174,10 +184,10 @@ class Promotion:
         self.phase, self._grace_until, self._again_at = Phase.ADOPTING, float("inf"), float("inf")
         self._adopted = rules.best_log(self._ends.values())
         if not self._forced and not rules.passes_audit(self._adopted, self._proposer.commit_hint):
-            raise Unsafe(
-                f"The best log within reach ends at {self._adopted.lsn}, but record {self._proposer.commit_hint} "
-                "was committed: a disk has lost what it confirmed. Nobody is promoted."
-            )
+            assert self._found is not None
+            self.phase, self._deadline = Phase.AUDITING, float("inf")
+            context.send_all(self._proposer.propose(self._found, now))
+            return
         if self._ends[context.replica] == self._adopted:
             self._propose(now)
             return
