@@ -108,8 +108,7 @@ class Consumer:
 
     @on_message.setter
     def on_message(self, listener: Listener | None) -> None:
-        if self._state.closed:
-            raise IllegalState("The consumer is closed; make another one with session.consumer().")
+        self._state.check_not_closed()
         self._state.session.check_open()
         self._session._worker.listen(self._state, listener)
 

@@ -85,6 +85,11 @@ class ConsumerState:
         """For those who look again after others may have set it."""
         return self.attention
 
+    def check_not_closed(self) -> None:
+        self.session.core.check_process()
+        if self.closed:
+            raise IllegalState("The consumer is closed; make another one with session.consumer().")
+
     # What the application asks for.
 
     def take(self) -> ReceivedMessage | None:

@@ -224,9 +224,7 @@ def check_consumer(consumer: ConsumerState) -> None:
 
 def check_receiving(consumer: ConsumerState) -> None:
     """Before a receive: the application's own mistakes."""
-    consumer.session.core.check_process()
-    if consumer.closed:
-        raise IllegalState("The consumer is closed; make another one with session.consumer().")
+    consumer.check_not_closed()
     if consumer.listening:
         raise IllegalState("The consumer has a listener, which gets all messages; take on_message away to receive.")
     consumer.session.check_open()
