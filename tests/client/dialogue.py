@@ -152,10 +152,12 @@ class Dialogue:
         while requests := self.requests():
             for request in requests:
                 asked.append(request)
-                op = request["op"]
-                reply = dict(_REPLIES.get(op, {})) | replies.get(op.replace(".", "_"), {})
-                self.say(control(FrameType.REPLY, request["session"], {"id": request["id"], **reply}))
+                self.answer_one(request, **replies.get(request["op"].replace(".", "_"), {}))
         return asked
+
+    def answer_one(self, request: dict[str, Any], **reply: Any) -> None:
+        fields = {"id": request["id"], **_REPLIES.get(request["op"], {}), **reply}
+        self.say(control(FrameType.REPLY, request["session"], fields))
 
     def refuse(self, code: int, text: str) -> None:
         (request,) = self.requests()

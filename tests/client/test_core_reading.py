@@ -48,7 +48,8 @@ def test_what_is_asked_for_reaches_the_server() -> None:
     dialogue = Dialogue()
     dialogue.login()
     spec = reading.range_spec("topic:prices", 1, 2, ("key", "property:x"), "x > 1", BUFFER, True, ("query", 7))
-    drive(reading.open_range(dialogue.session(), spec))
+    steps = reading.open_range(dialogue.session(), spec)
+    drive(steps)
     (request,) = dialogue.requests()
     expected = {
         "offset": 1,

@@ -94,7 +94,7 @@ def test_the_lead_is_passed_on_when_the_leader_is_done(server: FakeServer, conne
     server.confirming = False
     running = [in_thread(lambda producer=producer: producer.send(b"x")) for producer in producers]  # type: ignore[misc]
     server.wait_for(FrameType.PUBLISH, 3)
-    assert connection._line.leader is not None
+    until(lambda: connection._line.leader is not None)
 
     server.confirm_all()
     for thread, results in running:

@@ -172,8 +172,15 @@ def test_a_child_of_a_process_with_threads_in_the_middle_of_things(server: tocsi
     """The lock of a connection may be held, and its listener be at work, by threads that the child does not have."""
     with tocsin.connect(server.url) as connection, connection.session() as session:
         producer = session.producer(session.queue("orders"))
+
+        def leave() -> None:
+            producer.close()
+            session.close()
+            connection.close()
+            connection.session()
+
         with connection._line.lock:
-            refused = in_a_child(lambda: [producer.close(), session.close(), connection.close(), connection.session()])
+            refused = in_a_child(leave)
         assert "connect after the fork" in refused["refused"]
         producer.send("still here")
 

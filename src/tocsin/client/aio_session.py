@@ -36,7 +36,7 @@ class Session:
         self._line = connection._line
         self._state = state
         self._worker = AioWorker(state, self._line)
-        self._requester: Requester | None = None
+        self._requester = Requester(state)
 
     @property
     def ack(self) -> str:
@@ -103,10 +103,10 @@ class Session:
         timeout: float | None = None,
         **options: Unpack[SendOptions],
     ) -> Message:
-        """Sends a request and returns the reply to it, which comes over a temporary queue of this session."""
-        if self._requester is None:
-            queue = await self.temporary_queue()
-            self._requester = Requester(queue, await self.producer(), await self.consumer(queue))
+        """Sends a request and returns the reply to it, which comes over a temporary queue of this session.
+
+        Any number of tasks may do that at once: each gets the reply that names its request.
+        """
         try:
             return await self._line.run(self._requester.steps(destination, body, options), timeout)
         except TimedOut:

@@ -321,8 +321,14 @@ class Core:
         if self.failure is not None:
             pending.fail(self.failure)
         else:
-            self.requests.add(Request(session, op, fields, answered), at_once=self.phase is Phase.ONLINE)
+            request = Request(session, op, fields, answered, pending=pending)
+            self.requests.add(request, at_once=self.phase is Phase.ONLINE)
         return pending
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a server to answer."""
+        return self.phase in (Phase.ONLINE, Phase.RESUMING)
 
     def ask(self, session: int, op: str, fields: Fields, handler: Handler) -> None:
         """Opens something; whatever is open opens itself again after a reconnect."""

@@ -33,11 +33,10 @@ class ConsumerState:
     """One wire consumer."""
 
     __slots__ = (
-        "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed", "closing",
-        "connection", "current", "draining", "ended", "error", "gate", "granted", "granted_bytes", "identity",
-        "idle_ticks", "lazy", "listening", "losses", "number", "opened", "position", "ready", "received",
-        "received_bytes", "session",
-        "settlements", "settles", "spec", "unreadable", "waiter",
+        "abandoned", "asked", "attention", "automatic", "browsed", "buffer", "buffered", "buffered_bytes", "closed",
+        "closing", "connection", "current", "draining", "ended", "error", "gate", "granted", "granted_bytes",
+        "identity", "idle_ticks", "lazy", "listening", "losses", "number", "opened", "position", "ready", "received",
+        "received_bytes", "session", "settlements", "settles", "spec", "unreadable", "waiter",
     )  # fmt: skip
 
     def __init__(self, session: SessionState, number: int, spec: ConsumerSpec) -> None:
@@ -47,6 +46,8 @@ class ConsumerState:
         self.opened = Pending()
         # The server knows the consumer on the connection of now.
         self.ready = False
+        # It has been asked to open it, now or on a connection before; nobody waits for that any more.
+        self.asked = self.abandoned = False
         # Under which identity the server opened it last, and so what it delivered and the consumer holds.
         self.connection: bytes = NO_ID
         self.settles = spec.mode == "consume"
@@ -282,7 +283,7 @@ class ConsumerState:
         """The server has ended the consumer."""
         self.ended = True
         self.error = error
-        self.ready = False
+        self.ready = self.asked = False
         if error is not None:
             self.settlements.fail(error)
         self.notify()
@@ -475,7 +476,7 @@ class ConsumerState:
         self.buffered = self.buffered_bytes = 0
 
     def fail(self, error: TocsinError) -> None:
-        self.ready = False
+        self.ready = self.asked = False
         self.ended = True
         self.error = error
         self.opened.fail(error)

@@ -33,6 +33,7 @@ class Lane:
     """One wire producer: batches that wait, batches in flight, sequences and credit."""
 
     __slots__ = (
+        "asked",
         "confirmed",
         "credit",
         "destination",
@@ -41,6 +42,7 @@ class Lane:
         "next_sequence",
         "number",
         "opened",
+        "opening",
         "range_start",
         "ready",
         "refusal",
@@ -62,6 +64,8 @@ class Lane:
         self.opened = Pending()
         # The server knows the producer on the connection of now, and accepts blocks.
         self.ready = False
+        # It has been asked to open it, now or on a connection before; and has not answered.
+        self.asked = self.opening = False
         self.waiting: deque[Batch] = deque()
         self.waiting_bytes = 0
         self.waiting_max = CLIENT_WAITING_BYTES_MAX

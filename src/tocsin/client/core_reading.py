@@ -106,6 +106,10 @@ class RangeState(ConsumerState):
         if self.granted_bytes - self.received_bytes + self.buffered_bytes <= limit - limit // 4:
             self._grant(RANGE_MESSAGES)
 
+    def leave_behind(self, error: TocsinError) -> None:
+        super().leave_behind(error)
+        self.blocks.clear()
+
     def let_go(self, acknowledge: bool, count: bool = True) -> None:
         self.blocks.clear()
         self.buffered_bytes = self._taken = 0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tocsin.client.pending import Pending
 from tocsin.model.errors import TocsinError
 from tocsin.model.values import Bytes
 from tocsin.wire.frames import FrameType, control
@@ -23,6 +24,9 @@ class Request:
     handler: Handler
     opens: bool = False
     """A session, a lane or a consumer: these open themselves anew after a reconnect. Others are asked again."""
+    pending: Pending | None = None
+    """What waits for the answer, if anything does."""
+    withdrawn: bool = False
 
 
 class Requests:
@@ -73,10 +77,18 @@ class Requests:
         self.opening -= 1
         return self.opening == 0
 
+    def withdraw(self, pending: Pending) -> None:
+        """Nobody waits for the answer any more: what was not sent yet never is, and nothing is asked again."""
+        self._waiting = deque(request for request in self._waiting if request.pending is not pending)
+        for request in self._unanswered.values():
+            if request.pending is pending:
+                request.withdrawn = True
+
     def lost(self) -> None:
         """The connection is gone: what opens nothing waits for another one."""
         self.opening = 0
-        self._waiting.extend(request for request in self._unanswered.values() if not request.opens)
+        asked = self._unanswered.values()
+        self._waiting.extend(request for request in asked if not request.opens and not request.withdrawn)
         self._unanswered.clear()
 
     def fail(self, error: TocsinError) -> None:

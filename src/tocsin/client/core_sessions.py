@@ -32,8 +32,8 @@ class SessionState:
     """One wire session: a producer id, lanes by destination, consumers, and work for its one thread."""
 
     __slots__ = (
-        "ack", "closed", "consumers", "core", "epoch", "failure", "jobs", "lanes", "number", "opened", "producer_id",
-        "ranges", "ready", "worker",
+        "_asked", "_unwanted", "ack", "closed", "consumers", "core", "epoch", "failure", "jobs", "lanes", "number",
+        "opened", "producer_id", "ranges", "ready", "worker",
     )  # fmt: skip
 
     def __init__(self, core: Core, number: int, ack: str) -> None:
@@ -52,6 +52,10 @@ class SessionState:
         # Listener calls and completion callbacks, one at a time and in order.
         self.jobs: deque[Callable[[], object]] = deque()
         self.worker: Pending | None = None
+        # The server has been asked to open it.
+        self._asked = False
+        # Lanes that were closed while they were being opened, by their numbers.
+        self._unwanted: dict[int, Lane] = {}
 
     def check_open(self) -> None:
         if self.failure is not None:
@@ -67,9 +71,12 @@ class SessionState:
         fields: Fields = {"session": self.number}
         if self.producer_id != NO_ID:
             fields |= {"producer_id": self.producer_id, "epoch": self.epoch}
+        self._asked = True
         self.core.ask(self.number, "session.open", fields, self._on_opened)
 
     def _on_opened(self, reply: Fields, error: TocsinError | None) -> None:
+        if self.closed:
+            return  # Its close is behind it.
         if error is not None:
             self.fail(error)
             return
@@ -103,9 +110,14 @@ class SessionState:
         fields: Fields = {"producer": lane.number, "destination": str(lane.destination)}
         if lane.since:
             fields["since"] = lane.since
+        lane.asked = lane.opening = True
         self.core.ask(self.number, "producer.open", fields, partial(self._on_lane_opened, lane))
 
     def _on_lane_opened(self, lane: Lane, reply: Fields, error: TocsinError | None) -> None:
+        lane.opening = False
+        if self._unwanted.pop(lane.number, None) is not None:
+            self._close_lane(lane)
+            return
         if error is None:
             lane.open_again(reply)
             return
@@ -137,9 +149,18 @@ class SessionState:
     def close_lane(self, lane: Lane) -> Pending:
         """After the last confirmation: the server may forget what it keeps against duplicates."""
         self._forget_lane(lane)
-        if not lane.ready:
+        if lane.opening:
+            self._unwanted[lane.number] = lane
             return finished()
-        return self.core.request(self.number, "producer.close", {"producer": lane.number})
+        return self._close_lane(lane)
+
+    def _close_lane(self, lane: Lane) -> Pending:
+        """At the server, which may not be there just now: then nobody waits for it."""
+        if not lane.asked:
+            return finished()
+        lane.asked = False
+        closing = self.core.request(self.number, "producer.close", {"producer": lane.number})
+        return closing if self.core.is_up else finished()
 
     def consumer(self, spec: ConsumerSpec) -> ConsumerState:
         consumer = ConsumerState(self, self.core.next_number(), spec)
@@ -161,9 +182,15 @@ class SessionState:
         consumer.granted = max(0, consumer.spec.prefetch - consumer.unseen)
         consumer.granted_bytes = max(0, consumer.spec.buffer_bytes - consumer.buffered_bytes)
         fields = _open_fields(consumer)
+        consumer.asked = True
         self.core.ask(self.number, "consumer.open", fields, partial(self._on_consumer_opened, consumer))
 
     def _on_consumer_opened(self, consumer: ConsumerState, reply: Fields, error: TocsinError | None) -> None:
+        if consumer.abandoned:
+            if reply.get("made") and consumer.spec.durable:
+                fields = {"subscription": consumer.spec.subscription, "durable": True}
+                self.core.request(self.number, "subscription.delete", fields)
+            return
         if error is None:
             consumer.identity = reply.get("identity", consumer.identity)
             kept = reply.get("kept")
@@ -182,13 +209,19 @@ class SessionState:
             self.consumers.remove(consumer)
 
     def drop_consumer(self, consumer: ConsumerState) -> Pending:
-        """Ends a consumer at the server; everything it had is settled."""
+        """Ends a consumer at the server, which may not be there just now: then nobody waits for it."""
         self._forget_consumer(consumer)
-        if not consumer.ready:
+        if not consumer.asked:
             return finished()
-        consumer.ready = False
-        consumer.closing = self.core.request(self.number, "consumer.close", {"consumer": consumer.number})
+        consumer.ready = consumer.asked = False
+        closing = self.core.request(self.number, "consumer.close", {"consumer": consumer.number})
+        consumer.closing = closing if self.core.is_up else finished()
         return consumer.closing
+
+    def abandon_consumer(self, consumer: ConsumerState) -> None:
+        """Nobody waits for it to be opened any more. A durable subscription that it has made goes with it."""
+        consumer.closed = consumer.abandoned = True
+        self.drop_consumer(consumer)
 
     # What all consumers of the session do together.
 
@@ -244,7 +277,26 @@ class SessionState:
             self.worker = Pending()
         return self.worker
 
-    # The end of the connection, for now or for good.
+    # The end of the session, or of the connection, for now or for good.
+
+    def end(self) -> Pending:
+        """Nothing of it is used any more. The server is told, also if it is not there just now: then nobody waits."""
+        core = self.core
+        self.closed = True
+        for consumer in list(self.consumers):
+            consumer.closed = True
+            core.consumers.pop(consumer.number, None)
+            core.acknowledging.lively.pop(consumer, None)
+            consumer.notify()
+        for lane in self.lanes.values():
+            core.lanes.pop(lane.number, None)
+        core.sessions.pop(self.number, None)
+        self.wake_worker()
+        if not self._asked:
+            return finished()
+        self._asked = False
+        closing = core.request(self.number, "session.close", {})
+        return closing if core.is_up else finished()
 
     def leave_behind(self, error: TocsinError) -> None:
         """This is a copy in a child process: it is closed, and whoever uses it is told why."""
@@ -258,7 +310,10 @@ class SessionState:
     def lost(self) -> None:
         self.ready = False
         for lane in self.lanes.values():
-            lane.ready = False
+            lane.ready = lane.opening = False
+        unwanted, self._unwanted = self._unwanted, {}
+        for lane in unwanted.values():
+            self._close_lane(lane)
         for consumer in self.consumers:
             consumer.lost()
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 
 from tocsin.client.consumer_spec import ConsumerSpec, check_subscription_name
-from tocsin.client.core import Core, Phase
+from tocsin.client.core import Core
 from tocsin.client.core_consuming import ConsumerState
 from tocsin.client.core_publishing import Lane
 from tocsin.client.core_sessions import Fields, SessionState
 from tocsin.client.core_settling import NAMED_MAX, take_lost
 from tocsin.client.delivered import ReceivedMessage
 from tocsin.client.patience import asking
-from tocsin.client.pending import Steps, all_of
+from tocsin.client.pending import Pending, Steps, all_of
 from tocsin.model.destination import Kind
 from tocsin.model.errors import IllegalState, TimedOut, TocsinError
 from tocsin.model.limits import SESSION_CLOSE_SECONDS
@@ -24,14 +25,32 @@ from tocsin.model.limits import SESSION_CLOSE_SECONDS
 ACK_MODES = ("auto", "client", "dups_ok")
 
 
-def request(core: Core, session: int, op: str, fields: Fields | None = None) -> Steps[Fields]:
+def request(
+    core: Core, session: int, op: str, fields: Fields | None = None, undo: Callable[[Fields], object] | None = None
+) -> Steps[Fields]:
+    """Asks the server. When nobody waits any more, what was not sent is withdrawn, and `undo` gets the answer to what
+    was, with the lock held.
+    """
     with core.port.lock:
         core.check_open()
         pending = core.request(session, op, fields or {})
         core.port.flush()
-    with asking(_asked_of(fields or {})):
-        reply: Fields = yield pending
+    try:
+        with asking(_asked_of(fields or {})):
+            reply: Fields = yield pending
+    except BaseException:
+        with core.port.lock:
+            core.requests.withdraw(pending)
+            if undo is not None:
+                pending.when_done(partial(_undo, undo))
+            core.port.flush()
+        raise
     return reply
+
+
+def _undo(undo: Callable[[Fields], object], answered: Pending) -> None:
+    if answered.error is None:
+        undo(answered.result)
 
 
 def _asked_of(fields: Fields) -> str:
@@ -53,7 +72,13 @@ def open_session(core: Core, ack: str, transacted: bool) -> Steps[SessionState]:
     with core.port.lock:
         session = core.open_session(ack)
         core.port.flush()
-    yield session.opened
+    try:
+        yield session.opened
+    except BaseException:
+        with core.port.lock:
+            session.end()
+            core.port.flush()
+        raise
     return session
 
 
@@ -63,28 +88,19 @@ def close_session(session: SessionState, acknowledge: bool) -> Steps[None]:
     late: TimedOut | None = None
     if session.closed:
         return
-    if session.failure is None:
-        try:
+    try:
+        if session.failure is None:
             yield from _settle_all(session, acknowledge)
-        except TimedOut as error:
-            late = TimedOut(f"The session is closed, and what it has settled last may come again. {error}")
-    with core.port.lock:
-        session.closed = True
-        for consumer in list(session.consumers):
-            consumer.closed = True
-            core.consumers.pop(consumer.number, None)
-            core.acknowledging.lively.pop(consumer, None)
-            consumer.notify()
-        for lane in session.lanes.values():
-            core.lanes.pop(lane.number, None)
-        core.sessions.pop(session.number, None)
-        closing = core.request(session.number, "session.close", {}) if core.phase is Phase.ONLINE else None
-        session.wake_worker()
-        core.port.flush()
-    if closing is not None:
-        # The server may have lost it already, or answer no more: for the application it is closed either way.
-        with suppress(TocsinError):
-            yield all_of([closing], SESSION_CLOSE_SECONDS)
+    except TimedOut as error:
+        late = TimedOut(f"The session is closed, and what it has settled last may come again. {error}")
+    finally:
+        # Also when nobody waits any more.
+        with core.port.lock:
+            closing = session.end()
+            core.port.flush()
+    # The server may have lost it already, or answer no more: for the application it is closed either way.
+    with suppress(TocsinError):
+        yield all_of([closing], SESSION_CLOSE_SECONDS)
     if late is not None:
         raise late
 
@@ -146,12 +162,25 @@ def open_consumer(session: SessionState, spec: ConsumerSpec) -> Steps[ConsumerSt
     with core.port.lock:
         consumer = session.consumer(spec)
         core.port.flush()
-    yield consumer.opened
+    yield from until_opened(consumer)
     with core.port.lock:
         if core.autostart:
             core.start()
             core.port.flush()
     return consumer
+
+
+def until_opened(consumer: ConsumerState) -> Steps[None]:
+    """One that nobody waits for any more is not opened, or closed again."""
+    core = consumer.session.core
+    try:
+        with asking(consumer.spec.destination):
+            yield consumer.opened
+    except BaseException:
+        with core.port.lock:
+            consumer.session.abandon_consumer(consumer)
+            core.port.flush()
+        raise
 
 
 def _same_view(one: ConsumerSpec, other: ConsumerSpec) -> bool:
@@ -176,10 +205,13 @@ def close_consumer(consumer: ConsumerState, acknowledge: bool, finally_: bool = 
             return
         durable = consumer.settlements.when_durable()
         core.port.flush()
-    yield durable
-    with core.port.lock:
-        closing = session.drop_consumer(consumer)
-        core.port.flush()
+    try:
+        yield durable
+    finally:
+        # Also when nobody waits any more.
+        with core.port.lock:
+            closing = session.drop_consumer(consumer)
+            core.port.flush()
     yield closing
 
 
@@ -293,5 +325,10 @@ def unsubscribe(session: SessionState, name: str, durable: bool) -> Steps[None]:
 def create_temporary(session: SessionState, kind: Kind) -> Steps[str]:
     with session.core.port.lock:
         session.check_open()
-    reply = yield from request(session.core, session.number, "temporary.create", {"kind": kind.word})
+    core = session.core
+
+    def undo(reply: Fields) -> None:
+        core.request(0, "destination.delete", {"destination": reply["destination"]})
+
+    reply = yield from request(core, session.number, "temporary.create", {"kind": kind.word}, undo)
     return str(reply["destination"])

@@ -280,7 +280,11 @@ class ProducerBase:
             self._check_usable()
             lane = self._lane(None)
             self._port.flush()
-        yield lane.opened
+        try:
+            yield lane.opened
+        except BaseException:
+            self._leave_lanes()
+            raise
 
     def _enqueue_steps(self, body: Any, destination: Destination | None, options: SendOptions) -> Steps[SendHandle]:
         """Puts a message on its way, after waiting for room."""
@@ -432,7 +436,7 @@ class ProducerBase:
         with self._port.lock:
             for lane in self._lanes.values():
                 lane.users -= 1
-                if not lane.users and lane.is_idle and lane.destination in self._state.lanes:
+                if not lane.users and lane.is_idle and self._state.lanes.get(lane.destination) is lane:
                     closing.append(self._state.close_lane(lane))
             self._lanes.clear()
             self._port.flush()

@@ -116,8 +116,7 @@ def open_range(session: SessionState, spec: ConsumerSpec) -> Steps[RangeState]:
         reader = RangeState(session, core.next_number(), spec)
         session.add_consumer(reader)
         core.port.flush()
-    with asking(spec.destination):
-        yield reader.opened
+    yield from operations.until_opened(reader)
     return reader
 
 

@@ -35,6 +35,10 @@ def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
 def _seconds(value: Any) -> bool:
     return isinstance(value, int | float) and 0 < value < inf
 
@@ -61,7 +65,7 @@ _CHECKS: dict[str, dict[str, Check]] = {
     "NOTICE": {"consumer": _whole(_U32_MAX), "gone": _ranges, "finished": _ranges, **_WORDS},
     "session.open": {"producer_id": _identity, "epoch": _whole(_U32_MAX)},
     "producer.open": {"last_sequence": _OFFSET, "credit": _OFFSET, "since": _OFFSET},
-    "consumer.open": {"identity": _text, "kept": _ranges, "finished": _ranges},
+    "consumer.open": {"identity": _text, "kept": _ranges, "finished": _ranges, "made": _flag},
 }  # fmt: skip
 
 

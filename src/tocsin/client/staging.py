@@ -171,14 +171,26 @@ class StageBase:
             self._check_alone()
         # The stage first: a topic that it makes is retained, and one that a lane makes is not.
         fields = {"destination": str(self.destination), "stage": self.id, "seconds": self._seconds}
-        yield from operations.request(self._core, 0, "stage.open", fields)
-        with self._port.lock:
-            self._state.check_open()
-            lane = self._lane = self._state.lane(self.destination)
-            lane.users += 1
-            self._port.flush()
-        with asking(self.destination):
-            yield lane.opened
+        yield from operations.request(self._core, 0, "stage.open", fields, self._undo)
+        try:
+            with self._port.lock:
+                self._state.check_open()
+                lane = self._lane = self._state.lane(self.destination)
+                lane.users += 1
+                self._port.flush()
+            with asking(self.destination):
+                yield lane.opened
+        except BaseException:
+            with self._port.lock:
+                self._leave()
+                self._undo({})
+                self._port.flush()
+            raise
+
+    def _undo(self, _reply: object) -> None:
+        """Nobody waits for it any more; call with the lock held."""
+        dropped = [_named(StageReceipt(self.destination, self.id, 0))]
+        self._core.request(0, "stage.drop", {"stages": dropped})
 
     def _check_alone(self) -> None:
         """Dead messages of several origins may be in one place, where sequences of one session must be one row."""

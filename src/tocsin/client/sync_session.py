@@ -44,7 +44,7 @@ class Session:
         self._state = state
         self._worker = SessionWorker(state, self._line)
         self._user: int | None = None
-        self._requester: Requester | None = None
+        self._requester = Requester(state)
 
     @property
     def ack(self) -> str:
@@ -114,14 +114,12 @@ class Session:
         timeout: float | None = None,
         **options: Unpack[SendOptions],
     ) -> Message:
-        """Sends a request and returns the reply to it, which comes over a temporary queue of this session."""
-        if self._requester is None:
-            queue = self.temporary_queue()
-            self._requester = Requester(queue, self.producer(), self.consumer(queue))
-        requester = self._requester
-        steps = requester.steps(destination, body, options)
+        """Sends a request and returns the reply to it, which comes over a temporary queue of this session.
+
+        Any number of threads may do that at once: each gets the reply that names its request.
+        """
         try:
-            return self._line.run(steps, timeout)
+            return self._line.run(self._requester.steps(destination, body, options), timeout)
         except TimedOut:
             raise TimedOut(f"No reply came from {destination} within {timeout:g} s.") from None
 

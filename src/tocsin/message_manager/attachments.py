@@ -65,10 +65,13 @@ class Attachments:
             fields = _whose(state, command) | _held_fields(known, command, kept, [])
             self._ledger.reply(origin, Answer(command.request, fields))
             return 0
+        before = self._ledger.last_lsn()
         attachment = attach(self._directory, state, origin, command, self._ledger)
         self.by_key.add(command.key, attachment)
         self.opening.pop(command.key, None)
         fields = _whose(state, command)
+        if command.durable and self._ledger.last_lsn() > before:
+            fields["made"] = True
         if command.held is not None:
             # What is named twice is looked for once.
             kept = claim_held(attachment, RangeSet(command.held), self._lease, self._ledger)

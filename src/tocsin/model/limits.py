@@ -30,6 +30,8 @@ CLIENT_BATCH_BYTES = 256 * KIB
 CLIENT_WAITING_BYTES_MAX = 4 * CLIENT_BATCH_BYTES
 CLIENT_WAITING_BATCHES_MAX = 64
 """What may wait in a client for one destination before those who send are held back."""
+REPLIES_UNCLAIMED_MAX = 64
+"""Replies of a session that name no request which waits, the oldest first to go."""
 
 SINK_BLOCK_BYTES = 3 * MIB // 2
 """What Spark's rows fill a block up to before they are halved, so that several are on the way at a time."""
