@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.message_manager.stage import (
     CM1,
@@ -27,6 +29,7 @@ from tocsin.cluster.commands import (
     GrantCredit,
     NotStored,
     OpenConsumer,
+    OpenProducer,
     PauseSession,
     Publish,
     SettledTo,
@@ -167,7 +170,7 @@ def test_a_former_client_manager_has_no_say_in_a_session_that_moved() -> None:
         stage.open_consumer(CM1, consumer=2)
     late = stage.publish(CM1, destination, 1, b"late")
     assert errors(late) == [IllegalState] and isinstance(late[0], NotStored)
-    assert stage.tell(CM1, SettleMessages(KEY, Settle(1, Outcome.ACKNOWLEDGE, 1, [(0, 1)]))) == [SettledTo(KEY, 1)]
+    assert stage.tell(CM1, SettleMessages(KEY, Settle(1, Outcome.ACKNOWLEDGE, 1, [(0, 1)]))) == []
     assert stage.tell(CM1, GrantCredit(KEY, 50, 1 << 30)) == []
     assert stage.tell(CM1, CloseConsumer(90, KEY)) == [Answer(90, {})]
     assert stage.tell(CM1, PauseSession(SESSION)) == []
@@ -188,7 +191,7 @@ def test_what_a_session_left_behind_ends_with_its_former_client_manager() -> Non
     assert list(stage.manager.attachments.by_key) == [(SESSION, 2)]
     assert SESSION in stage.state().producers.rows
     # What the first one held goes to the one that is left.
-    assert delivered(stage.tell(CM2, GrantCredit((SESSION, 2), 10, 1 << 20))) == [(0, 1, 1), (1, 2, 1)]
+    assert delivered(stage.tell(CM2, GrantCredit((SESSION, 2), 10, 1 << 20))) == [(0, 1, 2), (1, 2, 2)]
 
 
 def test_the_session_of_now_can_be_paused_and_closed() -> None:
@@ -211,47 +214,94 @@ def moved_and_closed(stage: Stage) -> int:
     return destination
 
 
-def test_a_former_client_manager_opens_nothing_for_a_session_that_moved_and_was_closed() -> None:
+def vanished(stage: Stage) -> int:
+    """The same, and its client manager goes without a word, with all it had; but its producer was closed before."""
+    destination = stage.open_producer(CM1)
+    stage.publish(CM1, destination, 1, b"once")
+    stage.open_producer(CM2, epoch=1)
+    stage.tell(CM2, CloseProducer(SESSION, DestinationId(destination)))
+    stage.manager.origin_gone("2/1/", stage.clock.now())
+    stage.advance(6)
+    assert SESSION not in stage.manager.sessions.known and SESSION not in stage.state().producers.rows
+    return destination
+
+
+@pytest.mark.parametrize("ended", [moved_and_closed, vanished])
+def test_a_former_client_manager_opens_nothing_for_a_session_that_moved_whatever_became_of_it(
+    ended: Callable[[Stage], int],
+) -> None:
     """It has not noticed, links again, and says what it knew: that would be stored a second time."""
     stage = Stage()
-    destination = moved_and_closed(stage)
-    with pytest.raises(IllegalState, match="over"):
+    destination = ended(stage)
+    with pytest.raises(IllegalState, match="moved on"):
         stage.open_producer(CM1)
-    with pytest.raises(IllegalState, match="over"):
+    with pytest.raises(IllegalState, match="moved on"):
         stage.open_consumer(CM1, consumer=2)
     assert errors(stage.publish(CM1, destination, 1, b"once")) == [IllegalState]
     assert stage.state().backlog() == 1
 
 
-def test_that_a_session_moved_and_was_closed_is_known_to_the_next_primary() -> None:
+def test_that_a_session_moved_is_known_to_the_next_primary() -> None:
     stage = Stage()
     moved_and_closed(stage)
     directory = stage.manager.directory
     section = directory_section(directory, int(directory.lsn))
     loaded = Directory(Options())
     Recovery(loaded, 0.0).load(Snapshot(Lsn(directory.lsn), (section,)))
-    assert loaded.ended == directory.ended == {SESSION: 1}
-    assert describe_directory(loaded)["ended"] == [(SESSION, 1)]
+    assert loaded.session_epochs == directory.session_epochs == {SESSION: 1}
+    assert describe_directory(loaded)["sessions"] == [(SESSION, 1)]
     standby = Directory(Options())
     recovery = Recovery(standby, 0.0)
-    recovery.apply(7, RecordKind.END_SESSION, write_map({"session": SESSION, "epoch": 1})[0])
-    assert (standby.ended, standby.lsn) == ({SESSION: 1}, 7)
+    recovery.apply(7, RecordKind.SESSION, write_map({"session": SESSION, "epoch": 1})[0])
+    assert (standby.session_epochs, standby.lsn) == ({SESSION: 1}, 7)
 
 
-def test_only_so_many_sessions_that_moved_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tocsin.message_manager.directory.ENDED_SESSIONS_MAX", 2)
-    stage = Stage()
-    for number in range(1, 5):
-        stage.tell(CM2, CloseSession(90 + number, identity(number), False, 1))
-    assert list(stage.manager.directory.ended) == [identity(3), identity(4)]
-
-
-def test_a_session_that_never_moved_leaves_no_record_of_its_end() -> None:
+def test_that_a_session_moved_is_on_record_before_its_client_hears_that_it_may_go_on() -> None:
     stage = Stage()
     stage.open_producer(CM1)
     last = stage.manager.ledger.last_lsn()
+    command = OpenProducer(9, SESSION, 1, parse_destination("queue:orders"), CONNECTION, 1)
+    stage.manager.handle(CM2, command, stage.clock.now(), stage.clock.wall())
+    stage.manager.run()
+    assert stage.manager.ledger.last_lsn() == last + 1
+    assert stage.manager.take_replies() == [], "not before the record is durable"
+
+
+def test_only_so_many_sessions_that_moved_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.message_manager.directory.SESSION_EPOCHS_MAX", 2)
+    stage = Stage()
+    for number in range(1, 5):
+        stage.open_producer(CM2, identity(number), epoch=1)
+    assert list(stage.manager.directory.session_epochs) == [identity(3), identity(4)]
+
+
+def test_a_session_that_never_moved_leaves_no_record_of_itself() -> None:
+    stage = Stage()
+    stage.open_producer(CM1)
+    last = stage.manager.ledger.last_lsn()
+    stage.open_producer(CM1)
     stage.tell(CM1, CloseSession(91, SESSION, False, 0))
-    assert stage.manager.directory.ended == {} and stage.manager.ledger.last_lsn() == last
+    assert stage.manager.directory.session_epochs == {} and stage.manager.ledger.last_lsn() == last
+
+
+def test_of_two_client_managers_with_the_same_epoch_only_the_one_that_was_heard_last_ends_a_session() -> None:
+    """A client whose session.open was not answered has gone on elsewhere."""
+    stage = Stage()
+    with_a_message(stage)
+    stage.open_consumer(CM2, held=[(0, 1)], messages=0)
+    assert stage.tell(CM1, CloseSession(91, SESSION, True, 0)) == [Answer(91, {})]
+    stage.tell(CM1, PauseSession(SESSION, 0))
+    consumer = stage.manager.attachments.by_key[KEY].consumer
+    assert not consumer.paused and SESSION in stage.manager.sessions.known
+
+
+def test_a_settlement_of_a_former_client_manager_is_not_answered() -> None:
+    """Its client may be back there, and would take the answer for the one to the same settlement, said again."""
+    stage = Stage()
+    with_a_message(stage)
+    stage.open_consumer(CM2, epoch=1, held=[(0, 1)], messages=0)
+    assert stage.tell(CM1, SettleMessages(KEY, Settle(1, Outcome.ACKNOWLEDGE, 1, [(0, 1)]))) == []
+    assert stage.tell(CM2, SettleMessages(KEY, Settle(1, Outcome.ACKNOWLEDGE, 1, [(0, 1)]))) == [SettledTo(KEY, 1)]
 
 
 def test_a_former_client_manager_does_not_close_the_producer_of_a_session_that_moved() -> None:

@@ -144,7 +144,7 @@ def test_no_field_of_a_command_ends_a_primary() -> None:
                 client.relink()
                 client.open_consumer()
     client.relink()
-    client.open_producer("queue:after")
+    client.open_producer("queue:after", session=b"another session!")
     assert is_well(stage, stage.primary().member.epoch)
 
 
@@ -160,7 +160,7 @@ def test_numbers_of_commands_at_their_extremes_end_nothing() -> None:
                 seat.host.received(CM, 7, payload)
             stage.settle()
     client.relink()
-    client.open_producer("queue:after")
+    client.open_producer("queue:after", session=b"another session!")
 
 
 def test_bytes_of_messages_changed_at_random_end_nothing() -> None:

@@ -17,7 +17,6 @@ from tocsin.client import operations
 from tocsin.journal import recovery_segment, stream_file
 from tocsin.journal.writer import ActiveSegment
 from tocsin.message_manager import dispatch, producers, recovery
-from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.producers import Producers, Verdict
 from tocsin.message_manager.sessions import Sessions
 from tocsin.message_manager.stages import Epochs
@@ -58,15 +57,9 @@ def never_a_duplicate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def any_epoch_of_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sessions, "check", lambda self, command, ended: None)
-    monkeypatch.setattr(Sessions, "outdated", lambda self, session, epoch: False)
+    monkeypatch.setattr(Sessions, "check", lambda self, command, epochs: None)
+    monkeypatch.setattr(Sessions, "outdated", lambda self, origin, session, epoch: False)
     monkeypatch.setattr(Sessions, "closes", lambda self, connection, origin: True)
-
-
-def late_words_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a former client manager says of a session that moved, or moved and was closed, is taken for its own."""
-    monkeypatch.setattr(Sessions, "check_speaker", lambda self, origin, session: None)
-    monkeypatch.setattr(Directory, "end_session", lambda self, session, epoch, ledger: 0)
 
 
 def no_suspicion(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,8 @@ class SessionState:
         """Asks the server for the session; also after a reconnect, with the producer id it had."""
         fields: Fields = {"session": self.number}
         if self.producer_id != NO_ID:
+            # Each time another one: should the answer be lost, no two client managers have the same.
+            self.epoch += 1
             fields |= {"producer_id": self.producer_id, "epoch": self.epoch}
         self._asked = True
         self.core.ask(self.number, "session.open", fields, self._on_opened)

@@ -68,6 +68,11 @@ class Answers:
         if session is not None and number in session.producers:
             session.producers[number].destination_id = destination
 
+    def is_wanted(self, request: int) -> bool:
+        """Whether somebody still waits for the answer: not, when the client that asked is gone for good."""
+        awaited = self._desk.awaited.get(request)
+        return awaited is None or not awaited.request or awaited.connection in self._registry.known
+
     def _take(self, reply: Reply, now: float) -> None:
         match reply:
             case Stored():

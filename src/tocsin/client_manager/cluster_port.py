@@ -49,6 +49,7 @@ class ClusterClients:
             (lambda key, ranges, finished: self._dead_letters.gone(key, ranges, finished)) if several else gone,
             self.clients.moved,
             self.clients.evict,
+            self.clients.is_wanted,
         )
         self._router = Router(self._links, slots, self.clients.next_request, side)
         self._dead_letters = DeadLetters(
@@ -57,6 +58,7 @@ class ClusterClients:
         self._route = self._dead_letters.route if several else self._router.route
         self._status = ClusterStatus(identities.node, self._links, names or {}, settings.faults)
         self.clients.status = self._status.fields
+        self.clients.resumed = self._router.resumed
 
     def _answer(self, reply: Reply) -> None:
         self.clients.answered(reply, self._now)

@@ -89,7 +89,7 @@ class ClientManager:
         """Takes an answer of a message manager."""
         self.failed: Callable[[Reply, TocsinError, float], None] = answers.failed
         """Ends the request or the connection whose answer could not be passed on."""
-        self.gone, self.moved = answers.gone, answers.moved
+        self.gone, self.moved, self.is_wanted = answers.gone, answers.moved, answers.is_wanted
         self.flush: Callable[[float], None] = self._desk.flush
         """Ends a turn: confirmations that piled up leave."""
         # A connection may come here from another client manager, or from this one before a restart: no name twice.
@@ -97,6 +97,8 @@ class ClientManager:
         self._temporaries = 0
         # What the request cluster.status is answered with.
         self.status: Callable[[], dict[str, Any]] = dict
+        # Told of a session whose client is back: what it still has, it opens again.
+        self.resumed: Callable[[bytes], None] = lambda session: None
         self._requests_table: dict[str, Callable[[ConnectionState, Frame, dict[str, Any]], None]] = {
             "session.open": self._open_session,
             "session.close": self._close_session,
@@ -386,6 +388,7 @@ class ClientManager:
             session.connection = state.number
             # It may have been at another server in between.
             session.epoch = max(session.epoch, amount(fields, "epoch", SESSION_EPOCH_MAX)) + 1
+            self.resumed(session.id)
         reply = {"id": fields["id"], "producer_id": session.id, "epoch": session.epoch, "resumed": resumed}
         self._desk.out.append((state.number, [control(FrameType.REPLY, number_, reply)]))
 

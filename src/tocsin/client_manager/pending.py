@@ -16,7 +16,7 @@ from tocsin.cluster.commands import (
     OpenConsumer,
     OpenProducer,
 )
-from tocsin.model.errors import InvalidDestination, ResourceExhausted, StaleName
+from tocsin.model.errors import ConnectionFailed, InvalidDestination, ResourceExhausted, StaleName
 from tocsin.model.limits import REQUESTS_PER_GROUP_MAX
 
 Request = OpenProducer | OpenConsumer | CloseConsumer | CloseSession | CloseConnection | Administer
@@ -36,8 +36,10 @@ class _Pending:
 
 
 class Pending:
-    def __init__(self, send: Callable[[int, Request], bool]) -> None:
+    def __init__(self, send: Callable[[int, Request], bool], is_wanted: Callable[[int], bool]) -> None:
+        """`is_wanted` says whether somebody still waits for the answer to a request."""
         self._send = send
+        self._is_wanted = is_wanted
         self._waiting: dict[int, dict[int, _Pending]] = {}
 
     def ask(self, group: int, command: Request, done: Done) -> None:
@@ -61,7 +63,15 @@ class Pending:
         return True
 
     def again(self, group: int) -> None:
-        for each in self._waiting.get(group, {}).values():
+        """On a new link. What was asked for clients that are gone is left out, unless it ends something: it might be
+        what the group was too busy with to answer.
+        """
+        waiting = self._waiting.get(group, {})
+        for request, each in list(waiting.items()):
+            if isinstance(each.command, Administer) and not self._is_wanted(request):
+                del waiting[request]
+                each.done(Failed(request, ConnectionFailed("The client that asked is gone.")))
+                continue
             each.repeated = each.sent
             each.sent = self._send(group, each.command)
 

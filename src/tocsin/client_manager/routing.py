@@ -58,6 +58,8 @@ class ClientSide:
     """A producer's destination has this id now."""
     evict: Callable[[bytes, TocsinError], None]
     """Another connection has got this one's client id."""
+    is_wanted: Callable[[int], bool]
+    """Whether somebody still waits for the answer to a request; also True for those that are not of clients."""
 
 
 class Router:
@@ -77,7 +79,7 @@ class Router:
         self._book = Book()
         # Client ids, each with its connection, whose release the group has not answered yet.
         self._releasing: set[tuple[str, bytes]] = set()
-        self._pending = Pending(self._send)
+        self._pending = Pending(self._send, clients.is_wanted)
         self.places = Places(slots, self._groups, self.ask)
         self._subscriptions = SubscriptionNames(self._groups, self.ask)
         self._stages = StageRouting(self.places, self.ask, self._answer)
@@ -302,6 +304,12 @@ class Router:
         self.ask(home, "client_id.release", claim, lambda _: None)
         self._answer(Failed(granted.request, refused))
 
+    def resumed(self, session: bytes) -> None:
+        """The client is back. What it had here before may be closed elsewhere, or be open there with others' words."""
+        known = self._book.sessions.get(session)
+        if known is not None:
+            known.resumed()
+
     # ---- answers of a group
 
     def answered(self, group: int, reply: Reply) -> None:
@@ -314,7 +322,7 @@ class Router:
             case Delivery():
                 consumer = self._book.consumer(reply.key)
                 # What comes before the consumer is open again on this link comes once more behind the answer.
-                if consumer is not None and consumer.group == group and not consumer.reopening:
+                if consumer is not None and consumer.group == group and consumer.is_open:
                     consumer.delivered(reply)
                     self._answer(reply)
             case SettledTo():
@@ -325,7 +333,7 @@ class Router:
             case NotStored():
                 producer = self._book.producer(reply.session, reply.producer)
                 if producer is not None and producer.group == group:
-                    producer.settled(reply.last)
+                    producer.refused(reply.first, reply.last)
                     self._answer(reply)
             case ConsumerEnded() | Unreadable():
                 self._told(reply)
@@ -375,7 +383,7 @@ class Router:
 
     def _consumer_again(self, key: ConsumerKey, reply: Answer | Failed) -> None:
         consumer = self._book.consumer(key)
-        if consumer is None or consumer.reopening != reply.request:
+        if consumer is None or consumer.reopening != reply.request or consumer.left:
             return
         if isinstance(reply, Failed):
             error = reply.error

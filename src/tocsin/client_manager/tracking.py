@@ -31,11 +31,13 @@ NextRequest = Callable[[], int]
 
 
 class TrackedProducer:
-    __slots__ = ("confirmed", "group", "opened", "ready", "unconfirmed")
+    __slots__ = ("confirmed", "group", "left", "opened", "ready", "unconfirmed")
 
     def __init__(self, group: int, opened: OpenProducer) -> None:
         self.group = group
         self.opened = opened
+        # Its client has been away since, and has not opened it again: it is not said again.
+        self.left = False
         # The group has answered; until then the request that opens it is what is said again.
         self.ready = False
         # The last sequence that was confirmed, so that nothing behind it waits for what came before.
@@ -50,13 +52,16 @@ class TrackedProducer:
     def stored(self, sequence: int) -> None:
         """Everything up to a sequence is stored."""
         self.confirmed = max(self.confirmed, sequence)
-        self.settled(sequence)
+        while self.unconfirmed and self.unconfirmed[0][0] <= sequence:
+            self.unconfirmed.popleft()
 
-    def settled(self, sequence: int) -> None:
-        """Everything up to a sequence is stored, or refused."""
-        unconfirmed = self.unconfirmed
-        while unconfirmed and unconfirmed[0][0] <= sequence:
-            unconfirmed.popleft()
+    def refused(self, first: int, last: int) -> None:
+        """These are not stored; what came before them may still wait for its confirmation."""
+        self.unconfirmed = deque(
+            (sequence, command)
+            for sequence, command in self.unconfirmed
+            if not (first <= command.block.first_sequence and sequence <= last)
+        )
 
     def again(self, request: int, epoch: int) -> list[Command]:
         opened = replace(self.opened, request=request, epoch=epoch, confirmed=self.confirmed)
@@ -65,13 +70,15 @@ class TrackedProducer:
 
 class TrackedConsumer:
     __slots__ = (
-        "_base", "_delivered", "_granted", "_outstanding", "_position", "_unconfirmed", "group", "identity", "opened",
-        "paused", "ready", "reopening",
+        "_base", "_delivered", "_granted", "_outstanding", "_position", "_unconfirmed", "group", "identity", "left",
+        "opened", "paused", "ready", "reopening",
     )  # fmt: skip
 
     def __init__(self, group: int, opened: OpenConsumer) -> None:
         self.group = group
         self.opened = opened
+        # Its client has been away since, and has not opened it again: it is not said again.
+        self.left = False
         self.ready = False
         # Of the destination that it began to read at an offset.
         self.identity: str | None = None
@@ -87,6 +94,11 @@ class TrackedConsumer:
         self._delivered = (0, 0)
         self._base = (0, 0)
         self._position: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether what is delivered is for its client: what comes before it is open again comes once more."""
+        return not self.reopening and not self.left
 
     @property
     def settles(self) -> bool:
@@ -209,6 +221,13 @@ class TrackedSession:
             consumer.paused = True
         self.looking = {number: (request, True) for number, (request, _) in self.looking.items()}
 
+    def resumed(self) -> None:
+        """Its client is back, from elsewhere perhaps: only what it opens again is its own."""
+        for producer in self.producers.values():
+            producer.left = True
+        for consumer in self.consumers.values():
+            consumer.left = True
+
     def is_paused(self, number: int, request: int) -> bool | None:
         """Whether the client of a consumer that is being opened is away; None when it was closed meanwhile."""
         if number in self.looking:
@@ -221,9 +240,9 @@ class TrackedSession:
         """Everything of this session that one group has to hear on a new link."""
         commands: list[Command] = []
         for producer in self.producers.values():
-            if producer.group == group and producer.ready:
+            if producer.group == group and producer.ready and not producer.left:
                 commands += producer.again(next_request(), self.epoch)
-        consumers = [each for each in self.consumers.values() if each.group == group and each.ready]
+        consumers = [each for each in self.consumers.values() if each.group == group and each.ready and not each.left]
         for consumer in consumers:
             if consumer.paused:
                 commands += consumer.again(self.epoch, next_request)

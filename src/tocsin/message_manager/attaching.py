@@ -103,7 +103,7 @@ def resume(attachment: Attachment, origin: str, opened: OpenConsumer, lease: flo
             view.locks.add(Lock(start, end, lock.owner, lock.count, ledger.now + lease))
             kept.add(start, end)
         gone = [Lock(start, end, lock.owner, lock.count, 0) for start, end in held.missing(lock.start, lock.end)]
-        put_back(state, view, gone, ledger, overtaken=len(view.consumers) > 1)
+        put_back(state, view, gone, ledger)
     view.idle = False
     return list(kept)
 

@@ -84,7 +84,9 @@ class Attachments:
 
     def settle(self, state: DestinationState, origin: str, command: SettleMessages) -> None:
         attachment = self.by_key.get(command.key)
-        if attachment is None or attachment.view is None or not _listens(attachment, origin):
+        if attachment is not None and not _listens(attachment, origin):
+            return  # Its client says it again where it is now; an answer could be taken for the one to that.
+        if attachment is None or attachment.view is None:
             raise IllegalState("The consumer is closed, or holds nothing.")
         consumer = attachment.consumer
         lsn = settle(state, attachment.view, command.key, command.settle, self._lease, self._ledger)

@@ -20,7 +20,7 @@ from tocsin.model.limits import (
     DELETED_NAMES_MAX,
     DESTINATIONS_MAX,
     DESTINATIONS_PER_USER_MAX,
-    ENDED_SESSIONS_MAX,
+    SESSION_EPOCHS_MAX,
     TEMPORARIES_PER_USER_MAX,
 )
 from tocsin.model.spelling import check_spelling
@@ -28,8 +28,8 @@ from tocsin.model.spelling import check_spelling
 
 class Directory:
     __slots__ = (
-        "_by_name", "_names", "_temporaries", "by_id", "cluster", "defaults", "deleted", "durable", "ended", "epochs",
-        "host", "lsn", "made", "names", "next_id", "temporary_made",
+        "_by_name", "_names", "_temporaries", "by_id", "cluster", "defaults", "deleted", "durable", "epochs", "host",
+        "lsn", "made", "names", "next_id", "session_epochs", "temporary_made",
     )  # fmt: skip
 
     def __init__(self, defaults: Options, cluster: str = "", host: str = "") -> None:
@@ -50,8 +50,8 @@ class Directory:
         self.temporary_made: Counter[str | bytes] = Counter()
         # The last incarnation of names that were deleted here, the oldest deletion first.
         self.deleted: dict[str, int] = {}
-        # Sessions that had moved between client managers when they were closed, and their last epoch, the oldest first.
-        self.ended: dict[bytes, int] = {}
+        # Sessions that have moved between client managers, and their last epoch, the oldest move first.
+        self.session_epochs: dict[bytes, int] = {}
         # The group's part of the directory of names, which is about destinations of all groups.
         self.names = Names()
         # What applications have committed in this group.
@@ -229,22 +229,20 @@ class Directory:
             if len(self.deleted) > DELETED_NAMES_MAX:
                 del self.deleted[next(iter(self.deleted))]
 
-    def end_session(self, session: bytes, epoch: int, ledger: Ledger) -> int:
-        """A session is closed for good. One that was at another client manager before is remembered: that one may not
-        have noticed yet, and what it says of the session is old. Returns the LSN of the record; 0: none was needed.
+    def note_session(self, session: bytes, epoch: int, ledger: Ledger) -> None:
+        """A session speaks in an epoch. One that has come from another client manager is remembered: that one may not
+        have noticed yet, and what it says of the session is old, also to the next primary.
         """
-        if not epoch:
-            return 0
-        fields = {"session": session, "epoch": epoch}
-        self.lsn = ledger.append(RecordKind.END_SESSION, write_map(fields))
-        self.apply_end_session(fields)
-        return self.lsn
+        if epoch > self.session_epochs.get(session, 0):
+            fields = {"session": session, "epoch": epoch}
+            self.lsn = ledger.append(RecordKind.SESSION, write_map(fields))
+            self.apply_session(fields)
 
-    def apply_end_session(self, fields: dict[str, Any]) -> None:
-        self.ended.pop(fields["session"], None)
-        self.ended[fields["session"]] = fields["epoch"]
-        if len(self.ended) > ENDED_SESSIONS_MAX:
-            del self.ended[next(iter(self.ended))]
+    def apply_session(self, fields: dict[str, Any]) -> None:
+        self.session_epochs.pop(fields["session"], None)
+        self.session_epochs[fields["session"]] = fields["epoch"]
+        if len(self.session_epochs) > SESSION_EPOCHS_MAX:
+            del self.session_epochs[next(iter(self.session_epochs))]
 
     def dead_messages(self, ledger: Ledger) -> DestinationState:
         state = self._by_name.get(DEAD_MESSAGES)

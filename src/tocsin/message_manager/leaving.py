@@ -56,7 +56,7 @@ class Leaving:
         self._enqueue = enqueue
 
     def pause(self, origin: str, command: PauseSession) -> None:
-        if not self._sessions.outdated(command.session, command.epoch):
+        if not self._sessions.outdated(origin, command.session, command.epoch):
             for state in self._states_of(command.session):
                 # What waits may open a consumer of the session; else pausing it needs no turn.
                 if state.inbox:
@@ -66,19 +66,17 @@ class Leaving:
 
     def close(self, origin: str, command: CloseSession) -> None:
         """Answered when all of it is done; a word that comes too late ends only what the session left behind."""
-        only, ended = None, 0
-        if self._sessions.outdated(command.session, command.epoch):
+        only = None
+        if self._sessions.outdated(origin, command.session, command.epoch):
             # Consumers that the client did not take along when it moved are nobody's.
             only = origin
             states = self._attachments.places_of(command.session, origin)
         else:
             states = self._states_of(command.session)
             self._sessions.known.pop(command.session, None)
-            if not command.counted:
-                ended = self._directory.end_session(command.session, command.epoch, self._ledger)
         countdown = Countdown(origin, command.request, len(states))
         if not states:
-            self._ledger.reply(origin, Answer(command.request, {}), ended)
+            self._ledger.reply(origin, Answer(command.request, {}))
         for state in states:
             self._enqueue(state, origin, Leave(command.session, command.counted, countdown, only))
 

@@ -278,8 +278,10 @@ class MessageManager:
             case SettleMessages() | GrantCredit() | CloseConsumer():
                 self._enqueue(self.attachments.place_of(command.key), origin, command)
             case OpenProducer() | OpenConsumer():
-                self.sessions.check(command, self.directory.ended)
+                self.sessions.check(command, self.directory.session_epochs)
                 state = self._place_for(command)
+                if "/" in origin:
+                    self.directory.note_session(command.session, command.epoch, self.ledger)
                 self.sessions.arrived(origin, command, state.id)
                 if isinstance(command, OpenConsumer):
                     self.attachments.opening[command.key] = state

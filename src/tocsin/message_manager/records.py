@@ -16,7 +16,7 @@
     UNNAME       map            it is free again
     ADOPT        map            a destination from before the directory of names has got its incarnation
     HOLD         map            a retention hold is set or moved, or gone when it has no offset
-    END_SESSION  map            a session that had moved between client managers is closed, by the last of them
+    SESSION      map            a session has come from another client manager, in this epoch
     STAGE        map            a stage of a destination is open
     COMMIT       map            an epoch of an application is committed: its stages get their offsets, all in one step
     UNSTAGE      map            stages of a destination are gone
@@ -83,7 +83,7 @@ class RecordKind(IntEnum):
     UNNAME = 14
     ADOPT = 15
     HOLD = 16
-    END_SESSION = 17
+    SESSION = 17
     STAGE = 20
     COMMIT = 21
     UNSTAGE = 22

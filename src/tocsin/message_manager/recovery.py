@@ -66,7 +66,7 @@ class Recovery:
             RecordKind.UNNAME: self._unname,
             RecordKind.ADOPT: self._adopt,
             RecordKind.HOLD: self._hold,
-            RecordKind.END_SESSION: self._end_session,
+            RecordKind.SESSION: self._session,
             RecordKind.STAGE: self._stage,
             RecordKind.COMMIT: self._commit,
             RecordKind.UNSTAGE: self._unstage,
@@ -172,10 +172,10 @@ class Recovery:
             state.lsn = lsn
             state.holds.apply(fields)
 
-    def _end_session(self, lsn: int, payload: Bytes) -> None:
+    def _session(self, lsn: int, payload: Bytes) -> None:
         if lsn > self._directory.lsn:
             self._directory.lsn = lsn
-            self._directory.apply_end_session(read_map(payload))
+            self._directory.apply_session(read_map(payload))
 
     def _publish(self, lsn: int, payload: Bytes) -> None:
         stored = read_stored(payload)

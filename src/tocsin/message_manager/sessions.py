@@ -95,16 +95,12 @@ class Sessions:
 
     # ---- who comes
 
-    def check(self, command: OpenProducer | OpenConsumer, ended: Mapping[bytes, int]) -> None:
-        """Whether the session that opens something is there; `ended` are those that moved and were closed, each with
-        its last epoch.
+    def check(self, command: OpenProducer | OpenConsumer, epochs: Mapping[bytes, int]) -> None:
+        """Whether it is the session's own word; `epochs` are those of sessions that have moved, whether or not they are
+        there now.
         """
         known = self.known.get(command.session)
-        if known is None and command.epoch < ended.get(command.session, 0):
-            raise IllegalState(
-                "The session is over: its client has come back through another connection, and closed it."
-            )
-        if known is not None and command.epoch < known.epoch:
+        if command.epoch < max(epochs.get(command.session, 0), 0 if known is None else known.epoch):
             raise IllegalState("The session has moved on: its client has come back through another connection.")
 
     def check_speaker(self, origin: str, session: bytes) -> None:
@@ -126,10 +122,12 @@ class Sessions:
             known.destinations.append(destination)
         self.connections[command.connection] = origin
 
-    def outdated(self, session: bytes, epoch: int) -> bool:
-        """Whether a word about the session comes too late: it has come back meanwhile."""
+    def outdated(self, origin: str, session: bytes, epoch: int) -> bool:
+        """Whether a word about the session comes too late: it has come back meanwhile, perhaps elsewhere."""
         known = self.known.get(session)
-        return known is not None and epoch < known.epoch
+        if known is None or epoch > known.epoch:
+            return False
+        return epoch < known.epoch or not same_manager(known.origin, origin)
 
     def closes(self, connection: bytes, origin: str) -> bool:
         """The connection is over, unless it lives at another client manager by now."""

@@ -35,10 +35,11 @@ def settle(
     )
 
 
-def put_back(
-    state: DestinationState, view: View, taken: list[Lock], ledger: Ledger, *, overtaken: bool = False
-) -> None:
-    """Messages that no application saw go back as they were."""
+def put_back(state: DestinationState, view: View, taken: list[Lock], ledger: Ledger) -> None:
+    """Messages that no application saw go back. Other consumers may have got later ones meanwhile: then these are
+    flagged, because what is not comes in order.
+    """
+    overtaken = len(view.consumers) > 1
     for lock in taken:
         give_back(state, view, lock.start, lock.end, lock.count - 1, 0.0, ledger, overtaken=overtaken)
 

@@ -37,7 +37,7 @@ _DELAYED_NUMBERS = 7
 def directory_section(directory: Directory, lsn: int) -> Section:
     fields = {
         "next_id": directory.next_id, "names": directory.names.fields(), "deleted": directory.deleted,
-        "epochs": directory.epochs.fields(), "ended": [list(each) for each in directory.ended.items()],
+        "epochs": directory.epochs.fields(), "sessions": [list(each) for each in directory.session_epochs.items()],
     }  # fmt: skip
     return Section(DIRECTORY, Lsn(lsn), encode_value(fields, SNAPSHOT_ITEMS_MAX))
 
@@ -171,7 +171,7 @@ def load_directory(directory: Directory, section: Section) -> None:
     directory.names.load(fields.get("names", directory.names.fields()))
     directory.deleted = fields.get("deleted", {})
     directory.epochs.load(fields.get("epochs", directory.epochs.fields()))
-    directory.ended = dict(fields.get("ended", ()))
+    directory.session_epochs = dict(fields.get("sessions", ()))
 
 
 def load_destination(directory: Directory, section: Section, now: float) -> DestinationState:

@@ -385,8 +385,8 @@ NAMES_MAX = 10 * DESTINATIONS_MAX
 """In the directory that one group keeps; the destinations themselves are spread over all groups."""
 DELETED_NAMES_MAX = 16_384
 """Deleted destinations that a group remembers, so that nobody who knew them brings them back."""
-ENDED_SESSIONS_MAX = 16_384
-"""Sessions that had moved and were closed, which a group remembers so that nothing is taken from where they came."""
+SESSION_EPOCHS_MAX = 65_536
+"""Sessions that have moved, which a group remembers so that nothing is taken from where they came."""
 GROUPS_MAX = BUS_CHANNELS_MAX
 
 # Clusters.
