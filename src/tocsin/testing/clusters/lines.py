@@ -1,7 +1,8 @@
 """Connections between clients and servers in virtual time: bytes arrive whole and in order, or the line breaks.
 
 Fault model. A line that is cut holds back what is said on it, as TCP does while it sends again and again; mended, it
-brings everything. A server process that dies breaks its lines at once; a machine that loses its power says nothing, and
+brings everything. One that breaks off is over for the client at once; what the client had said last, and that it is
+gone, the server hears later. A server process that dies breaks its lines at once; a machine that loses its power says nothing, and
 the client finds out by the silence, or when it speaks to the machine's next life.
 """
 
@@ -200,6 +201,19 @@ class Exchange:
                     self.say(line, data)
                 else:
                     self._reply(line, data, said_at)
+
+    def break_off(self, line: Line, seconds: float) -> None:
+        """The client loses the line; what it had said, and that it is gone, reaches the server so much later."""
+        said = [data for to_callee, data, _ in line.held if to_callee]
+        if self._lines.pop(line.number, None) is None:
+            return
+        line.open = False
+        line.to_callee_at = max(line.to_callee_at, self._timeline.time + seconds)
+        for data in said:
+            line.to_callee.append(data)
+            self._timeline.at(line.to_callee_at, None, self._bring_to_callee, line)
+        self._timeline.at(line.to_callee_at, None, self._tell_callee, line)
+        line.caller.hung_up(line, ConnectionFailed("The line broke off."))
 
     def lines_of(self, caller: Caller) -> list[Line]:
         return [line for line in self._lines.values() if line.caller is caller]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from tocsin.testing.clusters.client import SimulatedClient
 from tocsin.testing.clusters.cluster_host import ClusterHost
 from tocsin.testing.clusters.fault_kinds import NOBODY, FaultKinds
 from tocsin.testing.fault_script import Kind
@@ -20,7 +21,7 @@ class NodeFaults(FaultKinds):
             "crash": self._crash, "crash_primary": self._crash_primary, "crash_manager": self._crash_manager,
             "crash_all": self._crash_all, "blackout": self._blackout, "freeze": self._freeze,
             "set_clock": self._set_clock, "hand_over": self._hand_over, "kill_client": self._kill_client,
-            "cut_client": self._cut_client, "cut_line": self._cut_line,
+            "cut_client": self._cut_client, "cut_line": self._cut_line, "swing": self._swing,
         }  # fmt: skip
 
     def _crash(self, random: Random) -> str:
@@ -102,6 +103,29 @@ class NodeFaults(FaultKinds):
         seconds = random.choice((0.3, 3.0, 8.0, 40.0)) * random.random()
         self.timeline.after(seconds, None, exchange.mend)
         return f"client {client.number} for {seconds:.3f} s"
+
+    def _swing(self, random: Random) -> str:
+        """A client loses one line after the other, and goes from client manager to client manager, perhaps to where it
+        was before. What it had said last, and that it is gone, each of them hears late.
+        """
+        client = random.choice(self.world.crew.clients)
+        at, turns = 0.0, random.randint(1, 4)
+        for _ in range(turns):
+            held, late = 1.5 * random.random(), random.choice((0.5, 4.0, 12.0)) * random.random()
+            self.timeline.after(at, None, self._hold_lines, client)
+            self.timeline.after(at + held, None, self._break_lines, client, late)
+            at += held + random.choice((0.1, 1.0, 3.0)) * random.random()
+        return f"client {client.number}, {turns} times in {at:.3f} s"
+
+    def _hold_lines(self, client: SimulatedClient) -> None:
+        exchange = self.world.exchange
+        exchange.cut((client.number, line.host) for line in exchange.lines_of(client))
+
+    def _break_lines(self, client: SimulatedClient, late: float) -> None:
+        exchange = self.world.exchange
+        for line in exchange.lines_of(client):
+            exchange.break_off(line, late)
+        exchange.mend()
 
     def _cut_line(self, random: Random) -> str:
         """A client does not reach its client manager any more, but all others; neither hears that for a while."""
