@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.client.dialogue import QUEUE, TOPIC, Dialogue, bodies_of
 
-from tocsin.client.producing import FIRST_CHUNK, ProducerBase, SendHandle, SendOptions, make_defaults
+from tocsin.client.producing import ProducerBase, SendHandle, SendOptions, make_defaults
 from tocsin.model import errors
 from tocsin.model.batch import Block, BodyKind, Column
 from tocsin.model.columns import column_values
@@ -105,7 +105,7 @@ def test_send_many_makes_a_small_batch_first_and_full_ones_after() -> None:
     assert finish(dialogue, made._send_many_steps(iter(bodies), None, {})) == len(bodies)
 
     blocks = sent(dialogue)
-    assert blocks[0].count == FIRST_CHUNK
+    assert blocks[0].count == 1
     assert max(block.count for block in blocks) == CLIENT_BATCH_MESSAGES
     assert [body for block in blocks for body in bodies_of(block)] == bodies
     assert [block.first_sequence for block in blocks[1:]] == [
@@ -149,7 +149,7 @@ def test_send_many_gives_its_options_to_all() -> None:
 @pytest.mark.parametrize("as_given", [str, str.encode])
 def test_send_many_gives_each_message_its_key(as_given: Callable[[str], Any]) -> None:
     dialogue, made = producer()
-    names = [f"key {number}" for number in range(3 * FIRST_CHUNK)]
+    names = [f"key {number}" for number in range(96)]
     assert finish(dialogue, made._send_many_steps(names, None, {}, map(as_given, names))) == len(names)
     blocks = sent(dialogue)
     assert len(blocks) > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -159,3 +160,45 @@ def test_close_waits_for_callbacks_and_each_comes_once(server: FakeServer, conne
         producer.send_nowait(str(number), on_completion=lambda message, error: told.append((message.body, error)))
     session.close()
     assert told == [(str(number), None) for number in range(50)]
+
+
+@pytest.mark.parametrize("raised", [SystemExit(3), asyncio.CancelledError(), GeneratorExit()], ids=repr)
+def test_a_listener_that_would_end_its_thread_ends_that_call_alone(
+    server: FakeServer, connection: Connection, raised: BaseException
+) -> None:
+    told: list[errors.TocsinError] = []
+    connection.on_error = told.append
+    session = connection.session()
+    calls: list[Any] = []
+
+    def listener(message: Any) -> None:
+        calls.append(message.body)
+        if len(calls) == 1:
+            raise raised
+
+    consumer = session.consumer(QUEUE)
+    consumer.on_message = listener
+    server.deliver(consumer._state.number, [b"a", b"b"])
+    until(lambda: bool(told))
+    assert type(raised).__name__ in str(told[0])
+    (nack,) = (read_settle(frame.payload) for frame in server.wait_for(FrameType.SETTLE)[-1:])
+    assert nack.outcome is Outcome.NACK, "it comes again"
+    server.deliver(consumer._state.number, [b"c"], offset=5)
+    until(lambda: b"c" in calls)
+    session.close(timeout=PATIENCE)
+
+
+def test_a_completion_callback_that_would_end_its_thread_ends_that_call_alone(connection: Connection) -> None:
+    told: list[errors.TocsinError] = []
+    connection.on_error = told.append
+    session = connection.session()
+    producer = session.producer(QUEUE)
+    completed: list[Any] = []
+
+    def leave(message: Any, error: Any) -> None:
+        raise SystemExit
+
+    producer.send_nowait(b"x", on_completion=leave)
+    producer.send_nowait(b"y", on_completion=lambda message, error: completed.append(message))
+    until(lambda: bool(completed) and bool(told))
+    session.close(timeout=PATIENCE)

@@ -9,7 +9,8 @@ pending                  what operations wait for. In steps of it are written: o
                          draining, reading
 patience                 how long they wait
 consumer_spec            what a consumer was asked to be
-forking                  connections belong to the process that opened them
+forking, dropping        connections belong to the process that opened them, and end when nobody has them
+source                   what send_many takes bodies from
 batching, headers        messages on their way into blocks
 staging                  messages that are published all at once, given as columns
 delivered                messages on their way out of blocks

@@ -14,6 +14,7 @@ from tocsin.client.admin import DestinationInfo, Metadata, destination_options, 
 from tocsin.client.aio_line import AioLine
 from tocsin.client.aio_session import Session
 from tocsin.client.draining import DrainTake
+from tocsin.client.dropping import when_dropped
 from tocsin.client.headers import as_destination
 from tocsin.client.opening import make_settings, tls_context, warn_of_login_in_clear
 from tocsin.client.patience import ClosingTime
@@ -86,6 +87,7 @@ class Connection:
         self._sessions: list[Session] = []
         self._used = False
         self._closed = False
+        self._finalizer = when_dropped(self, line, self.url)
 
     @property
     def url(self) -> str:
@@ -107,6 +109,8 @@ class Connection:
         fresh = await _login(settings, self._tls)
         fresh.on_error = self._line.on_error
         stale, self._line, self._settings = self._line, fresh, settings
+        self._finalizer.detach()
+        self._finalizer = when_dropped(self, fresh, self.url)
         await _hang_up(stale)
 
     @property
@@ -331,12 +335,14 @@ class Connection:
     async def _close(self, acknowledge: bool) -> None:
         if self._line.core.left_behind:
             self._closed = True
+            self._finalizer.detach()
             return
         if any(session._worker.is_current for session in self._sessions):
             raise IllegalState("A listener or a completion callback can't close its own connection.")
         if self._closed:
             return
         self._closed = True
+        self._finalizer.detach()
         late: TimedOut | None = None
         closing = ClosingTime()
         try:

@@ -110,7 +110,7 @@ class Consumer:
     def on_message(self, listener: Listener | None) -> None:
         self._state.check_not_closed()
         self._state.session.check_open()
-        self._session._worker.listen(self._state, listener)
+        self._session._worker.listen(self._state, listener, self._session)
 
     async def close(self) -> None:
         """Ends the consumer; waits until a running listener returns and acknowledgements are durable."""
@@ -122,7 +122,7 @@ class Consumer:
         if self._state.listening:
             self._state.listening = False
             await self._line.wait(worker.when_idle())
-            worker.listen(self._state, None)
+            worker.listen(self._state, None, self._session)
         await self._line.run(operations.close_consumer(self._state, acknowledge))
 
     @property

@@ -96,6 +96,18 @@ class AioLine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def drop(self) -> None:
+        """Nobody has the connection any more. Called while objects are collected, on any thread."""
+        with suppress(RuntimeError):  # The loop is closed, and with it everything else.
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        with self.lock:
+            self.core.give_back()
+            self.core.close()
+            self.flush()
+            self._hang_up()
+
     def leave_behind(self) -> None:
         """In a child process. What watches the sockets is still the parent's: they are only forgotten."""
         self.lock = threading.Lock()

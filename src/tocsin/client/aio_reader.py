@@ -21,6 +21,8 @@ class RangeReader:
 
     def __init__(self, session: Session, state: RangeState) -> None:
         self._line = session._line
+        self._owner = session
+        """Kept as long as there is somebody who reads."""
         self._state = state
 
     @property

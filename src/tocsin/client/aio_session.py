@@ -93,7 +93,9 @@ class Session:
 
     async def stage(self, destination: Destination | str, *, seconds: float = STAGE_SECONDS_DEFAULT) -> Stage:
         """Opens a stage of a destination; see tocsin.Session.stage."""
-        return await open_stage(self._state, self._line, as_destination(destination), seconds)
+        stage = await open_stage(self._state, self._line, as_destination(destination), seconds)
+        stage.owner = self
+        return stage
 
     async def request(
         self,

@@ -28,6 +28,7 @@ class AioWorker:
         self._session = session
         self._line = line
         self._listeners: dict[ConsumerState, Listener] = {}
+        self._owner: object = None
         self._task: asyncio.Task[None] | None = None
         self._busy = False
         self._calling_back = False
@@ -50,12 +51,14 @@ class AioWorker:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def listen(self, consumer: ConsumerState, listener: Listener | None) -> None:
+    def listen(self, consumer: ConsumerState, listener: Listener | None, owner: object) -> None:
+        """The owner is kept as long as there are listeners: the application need not."""
         consumer.listening = listener is not None
         if listener is None:
             self._listeners.pop(consumer, None)
+            self._owner = owner if self._listeners else None
             return
-        self._listeners[consumer] = listener
+        self._listeners[consumer], self._owner = listener, owner
         self._session.wake_worker()
         self.start()
 
@@ -88,15 +91,18 @@ class AioWorker:
 
     async def _run(self) -> None:
         session, line = self._session, self._line
-        while True:
-            with line.lock:
-                work = session.when_work()
-                line.flush()
-            await line.wait(work)
-            await self._work()
-            if (session.closed or session.failure is not None) and not session.jobs:
-                break
-        self._set_idle()
+        try:
+            while True:
+                with line.lock:
+                    work = session.when_work()
+                    line.flush()
+                await line.wait(work)
+                await self._work()
+                if (session.closed or session.failure is not None) and not session.jobs:
+                    break
+        finally:
+            # Whatever ends it: who closes the session does not wait for it.
+            self._set_idle()
 
     async def _work(self) -> None:
         while True:
@@ -121,8 +127,8 @@ class AioWorker:
         self._calling_back = True
         try:
             await _finish(job())
-        except Exception:
-            LOG.exception("a completion callback raised")
+        except BaseException as error:
+            self._contain("A completion callback", error)
         finally:
             self._calling_back = False
         return True
@@ -137,12 +143,22 @@ class AioWorker:
                 handled = True
                 try:
                     await _finish(listener(message))
-                except Exception:
-                    LOG.exception("the listener of %s raised", consumer.spec.destination)
+                except BaseException as error:
+                    self._contain(f"The listener of {consumer.spec.destination}", error)
                     self._redeliver(consumer)
                 if self._session.jobs or self._idle:
                     break
         return handled
+
+    def _contain(self, what: str, error: BaseException) -> None:
+        """What the application raised ends that call alone, unless this very task is to end, or the whole loop."""
+        task = asyncio.current_task()
+        if isinstance(error, KeyboardInterrupt | GeneratorExit) or (task is not None and task.cancelling()):
+            raise error
+        LOG.error("%s raised", what, exc_info=error)
+        with self._line.lock:
+            self._session.application_failed(what, error)
+            self._line.flush()
 
     def _redeliver(self, consumer: ConsumerState) -> None:
         """Automatic modes: the message comes again at once, counted. Otherwise the application decides; go on."""

@@ -213,6 +213,12 @@ class Core:
         for session in list(self.sessions.values()):
             session.fail(error)
 
+    def give_back(self) -> None:
+        """Nothing is acknowledged any more: what was handed out comes again, flagged."""
+        for consumer in self.consumers.values():
+            consumer.closed = True
+            consumer.let_go(acknowledge=False)
+
     def close(self) -> None:
         """The application is done; says goodbye when somebody is there to hear it."""
         if self.phase is Phase.ONLINE:

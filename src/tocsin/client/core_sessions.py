@@ -247,6 +247,16 @@ class SessionState:
 
     # Work for the session's thread.
 
+    def application_failed(self, what: str, error: BaseException) -> None:
+        """A listener or a callback has raised what would end more than it, such as SystemExit: on_error is told."""
+        if not isinstance(error, Exception):
+            self.core.tell(
+                IllegalState(
+                    f"{what} raised {error!r}. On the session's own thread that ends neither the program nor the"
+                    " session; tell another thread to do that."
+                )
+            )
+
     def listener_ready(self) -> None:
         """A consumer with a listener has something to hand out."""
         self.wake_worker()

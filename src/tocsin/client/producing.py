@@ -24,6 +24,7 @@ from tocsin.client.headers import (
     read_mode,
 )
 from tocsin.client.pending import Pending, Steps, all_of
+from tocsin.client.source import Source
 from tocsin.model.batch import FLAG_NO_MESSAGE_ID, BodyKind, DeliveryMode
 from tocsin.model.bodies import check_text, encode_body
 from tocsin.model.destination import Destination
@@ -35,11 +36,8 @@ from tocsin.model.errors import (
     TimedOut,
     TocsinError,
 )
-from tocsin.model.limits import CLIENT_BATCH_BYTES, CLIENT_BATCH_MESSAGES, SESSION_CLOSE_SECONDS
+from tocsin.model.limits import CLIENT_BATCH_BYTES, SESSION_CLOSE_SECONDS
 from tocsin.model.message import MODE_WORDS, PRIORITY_DEFAULT, Message
-
-FIRST_CHUNK = 32
-"""How many messages send_many takes first, so that the server has work while the rest is gathered."""
 
 Keys = list[bytes | None]
 """The keys of some messages in their order."""
@@ -312,16 +310,18 @@ class ProducerBase:
         options: SendOptions,
         keys: Iterable[Any] | None = None,
     ) -> Steps[int]:
-        """Chunk after chunk, each a batch of its own where its bodies agree; many are in flight at a time."""
+        """Chunk after chunk, each a batch of its own where its bodies agree; many are in flight at a time.
+
+        What a source had yielded before it raised is sent and confirmed, then its error is raised.
+        """
         if keys is not None and options.get("key") is not None:
             raise MessageFormatError("Either `key`, one for all messages, or `keys`, one for each.")
-        iterator = iter(bodies)
+        source = Source(bodies)
         key_iterator = None if keys is None else iter(keys)
         target = self._target(destination)
-        size = FIRST_CHUNK
         count = 0
         batches: deque[Batch] = deque()
-        while chunk := list(islice(iterator, size)):
+        while chunk := source.next_chunk():
             sent = 0
             chunk_keys = None if key_iterator is None else _next_keys(key_iterator, len(chunk))
             for batch in self._chunk_batches(chunk, target, options, chunk_keys):
@@ -329,14 +329,15 @@ class ProducerBase:
                 sent += batch.size
                 yield from self._send_batch_steps(batch, destination)
                 batches.append(batch)
-            fitting = CLIENT_BATCH_BYTES * len(chunk) // max(sent, 1)
-            size = max(1, min(CLIENT_BATCH_MESSAGES, 4 * len(chunk), fitting))
+            source.limit = CLIENT_BATCH_BYTES * len(chunk) // max(sent, 1)
             while batches and batches[0].pending.done:
                 batches.popleft().pending.get()
         for batch in batches:
             if not batch.pending.done:
                 yield batch.pending
             batch.pending.get()
+        if source.error is not None:
+            raise source.error
         if key_iterator is not None and next(key_iterator, _END) is not _END:
             raise MessageFormatError(f"There are more keys than messages; all {count:,} messages were sent.")
         return count

@@ -154,6 +154,8 @@ class StageBase:
         self.id = identity
         self._seconds = max(1, round(seconds))
         self._lane: Lane | None = None
+        self.owner: object = None
+        """The session, kept as long as there is somebody who has the stage."""
         self._unconfirmed: deque[Batch] = deque()
         self._closed = False
         self.messages = 0

@@ -12,6 +12,7 @@ from typing import Any
 from tocsin.client import draining, operations, reading
 from tocsin.client.admin import DestinationInfo, Metadata, destination_options, list_steps, metadata
 from tocsin.client.draining import DrainTake
+from tocsin.client.dropping import when_dropped
 from tocsin.client.headers import as_destination
 from tocsin.client.opening import make_settings, tls_context, warn_of_login_in_clear
 from tocsin.client.patience import ClosingTime
@@ -75,6 +76,7 @@ class Connection:
         self._used = False
         self._closed = False
         self._line = self._login(settings)
+        self._finalizer = when_dropped(self, self._line, self.url)
 
     def _login(self, settings: Settings) -> Line:
         line = Line(settings, self._tls)
@@ -109,6 +111,8 @@ class Connection:
         fresh.on_error = self._line.on_error
         fresh.core.started = self._line.core.started
         stale, self._line, self._settings = self._line, fresh, settings
+        self._finalizer.detach()
+        self._finalizer = when_dropped(self, fresh, self.url)
         _hang_up(stale)
 
     @property
@@ -346,12 +350,14 @@ class Connection:
     def _close(self, acknowledge: bool) -> None:
         if self._line.core.left_behind:
             self._closed = True
+            self._finalizer.detach()
             return
         if any(session._worker.is_current for session in self._sessions):
             raise IllegalState("A listener or a completion callback can't close its own connection.")
         if self._closed:
             return
         self._closed = True
+        self._finalizer.detach()
         late: TimedOut | None = None
         closing = ClosingTime()
         try:
@@ -368,11 +374,17 @@ class Connection:
             raise late
 
     def abandon(self) -> None:
-        """Hangs up at once: nothing under way is waited for, and whoever waits for it gets an error."""
+        """Hangs up at once: nothing under way is waited for, and whoever waits for it gets an error.
+
+        What was handed out and not acknowledged comes again, marked as redelivered.
+        """
         if not self._closed:
             self._closed = True
+            self._finalizer.detach()
             if self._line.core.left_behind:
                 return
+            with self._line.lock:
+                self._line.core.give_back()
             _hang_up(self._line)
             for session in list(self._sessions):
                 session._worker.join()

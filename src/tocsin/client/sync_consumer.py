@@ -113,7 +113,7 @@ class Consumer:
     def on_message(self, listener: Listener | None) -> None:
         self._state.check_not_closed()
         self._state.session.check_open()
-        self._session._worker.listen(self._state, listener)
+        self._session._worker.listen(self._state, listener, self._session)
 
     def close(self) -> None:
         """Ends the consumer; waits until a running listener returns and acknowledgements are durable."""
@@ -127,7 +127,7 @@ class Consumer:
             idle = worker.when_idle()
         if listening:
             self._line.wait(idle)
-            worker.listen(self._state, None)
+            worker.listen(self._state, None, self._session)
         self._line.run(operations.close_consumer(self._state, acknowledge))
 
     @property

@@ -93,7 +93,7 @@ class Line:
         self._spinning = Spinning(SPIN_SECONDS)
         self._mode = _Mode.READING
         self._sleeping = False
-        self._closing = False
+        self._closing = self._dropped = False
         self._io_bell, self._lead_bell = Bell(), Bell()
         self._io_poll = select.poll()
         self._io_poll.register(self._io_bell, select.POLLIN)
@@ -113,6 +113,13 @@ class Line:
             self._wake_io()
         if threading.current_thread() is not self._thread:
             self._thread.join()
+
+    def drop(self) -> None:
+        """Nobody has the connection any more. Called while objects are collected, perhaps on the I/O thread and with
+        the lock held: so it only leaves word.
+        """
+        self._dropped = True
+        self._io_bell.ring()
 
     def leave_behind(self) -> None:
         """In a child process. The descriptors are closed here only; nothing is said to anybody."""
@@ -392,6 +399,11 @@ class Line:
     def _turn(self, leads_seen: int) -> tuple[float | None, int]:
         """Runs timers, decides who reads, and says how many ms the thread may sleep."""
         core, now = self.core, time.monotonic()
+        if self._dropped and not self._closing:
+            core.give_back()
+            core.close()
+            self.flush()
+            self._closing = True
         deadline = core.next_deadline()
         if deadline is not None and now >= deadline:
             core.tick(now)

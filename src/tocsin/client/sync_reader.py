@@ -27,6 +27,8 @@ class RangeReader:
 
     def __init__(self, session: Session, spec: ConsumerSpec, stored: StoredFiles | None = None) -> None:
         self._line = session._line
+        self._owner = session
+        """Kept as long as there is somebody who reads."""
         self._session = session._state
         self._spec = spec
         # The consumer that the server sends to; None while blocks come out of files.

@@ -104,7 +104,9 @@ class Session:
 
         A stage that gets nothing for so many seconds, and is not committed, is dropped.
         """
-        return open_stage(self._state, self._line, as_destination(destination), seconds)
+        stage = open_stage(self._state, self._line, as_destination(destination), seconds)
+        stage.owner = self
+        return stage
 
     def request(
         self,

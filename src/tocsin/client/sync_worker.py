@@ -25,6 +25,7 @@ class SessionWorker:
         self._session = session
         self._line = line
         self._listeners: dict[ConsumerState, Listener] = {}
+        self._owner: object = None
         self._thread: threading.Thread | None = None
         self._busy = False
         self._calling_back = False
@@ -53,7 +54,8 @@ class SessionWorker:
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def listen(self, consumer: ConsumerState, listener: Listener | None) -> None:
+    def listen(self, consumer: ConsumerState, listener: Listener | None, owner: object) -> None:
+        """The owner is kept as long as there are listeners: the application need not."""
         with self._line.lock:
             consumer.listening = listener is not None
             if listener is None:
@@ -61,6 +63,7 @@ class SessionWorker:
             else:
                 self._listeners[consumer] = listener
                 self._session.wake_worker()
+            self._owner = owner if self._listeners else None
         if listener is not None:
             self.start()
 
@@ -96,17 +99,20 @@ class SessionWorker:
 
     def _run(self) -> None:
         session, line = self._session, self._line
-        while True:
+        try:
+            while True:
+                with line.lock:
+                    work = session.when_work()
+                    line.flush()
+                line.wait(work)
+                self._work()
+                if (session.closed or session.failure is not None) and not session.jobs:
+                    break
+        finally:
+            # Whatever ends it: who closes the session does not wait for it.
             with line.lock:
-                work = session.when_work()
-                line.flush()
-            line.wait(work)
-            self._work()
-            if (session.closed or session.failure is not None) and not session.jobs:
-                break
-        with line.lock:
-            self._ended = True
-            self._set_idle()
+                self._ended = True
+                self._set_idle()
 
     def _work(self) -> None:
         while True:
@@ -132,8 +138,9 @@ class SessionWorker:
         self._calling_back = True
         try:
             job()
-        except Exception:
-            LOG.exception("a completion callback raised")
+        except BaseException as error:
+            # Also SystemExit: on this thread it would end the session's work without a word.
+            self._failed("A completion callback", error)
         finally:
             self._calling_back = False
         return True
@@ -148,12 +155,18 @@ class SessionWorker:
                 handled = True
                 try:
                     listener(message)
-                except Exception:
-                    LOG.exception("the listener of %s raised", consumer.spec.destination)
+                except BaseException as error:
+                    self._failed(f"The listener of {consumer.spec.destination}", error)
                     self._redeliver(consumer)
                 if self._session.jobs or self._idle:
                     break
         return handled
+
+    def _failed(self, what: str, error: BaseException) -> None:
+        LOG.error("%s raised", what, exc_info=error)
+        with self._line.lock:
+            self._session.application_failed(what, error)
+            self._line.flush()
 
     def _redeliver(self, consumer: ConsumerState) -> None:
         """Automatic modes: the message comes again at once, counted. Otherwise the application decides; go on."""

@@ -2,8 +2,8 @@
 
 Fault model. A line that is cut holds back what is said on it, as TCP does while it sends again and again; mended, it
 brings everything. One that breaks off is over for the client at once; what the client had said last, and that it is
-gone, the server hears later. A server process that dies breaks its lines at once; a machine that loses its power says nothing, and
-the client finds out by the silence, or when it speaks to the machine's next life.
+gone, the server hears later. A server process that dies breaks its lines at once; a machine that loses its power says
+nothing, and the client finds out by the silence, or when it speaks to the machine's next life.
 """
 
 from __future__ import annotations
