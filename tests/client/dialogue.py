@@ -69,6 +69,9 @@ class Dialogue:
     def wall_ms(self) -> int:
         return self.wall
 
+    def steady_ms(self) -> int:
+        return int(self.now_seconds * 1000)
+
     def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
         return DONE
 

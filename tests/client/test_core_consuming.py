@@ -282,18 +282,22 @@ def test_messages_that_expire_in_the_buffer_are_not_handed_out() -> None:
     dialogue.wall += 51
 
     assert take_all(consumer) == ["immortal"]
-    assert (Outcome.RELEASE, [(0, 1)]) in [(each.outcome, each.ranges) for each in dialogue.settled()]
+    assert (Outcome.EXPIRED, [(0, 1)]) in [(each.outcome, each.ranges) for each in dialogue.settled()]
 
 
-def test_messages_that_expire_soon_are_checked_one_by_one() -> None:
+@pytest.mark.parametrize("ahead", [50, 60_000])
+def test_a_message_that_expires_while_those_before_it_are_handed_out_is_not(ahead: int) -> None:
     dialogue, consumer = opened()
-    dialogue.deliver(consumer, ["a", "b", "c"], earliest_expiry=dialogue.wall + 50)
+    dialogue.deliver(consumer, ["a", "b", "c"], earliest_expiry=dialogue.wall + ahead)
 
     first = consumer.take()
-    dialogue.wall += 51
+    dialogue.wall += ahead + 1
 
     assert first is not None
     assert consumer.take() is None
+    expired = [each.ranges for each in dialogue.settled() if each.outcome is Outcome.EXPIRED]
+    assert [each for ranges in expired for each in ranges] == [(1, 2), (2, 3)]
+    assert consumer.unseen == 0
 
 
 def test_a_consumer_that_the_server_ends_raises_its_reason_after_the_last_message() -> None:
@@ -588,15 +592,23 @@ def test_what_the_server_could_not_keep_is_dropped_unless_it_was_handed_out() ->
     assert [settle.ranges for settle in dialogue.settled()][-1][-1] == (4, 5)
 
 
-def test_what_is_expired_by_our_clock_alone_is_handed_out_and_not_sent_to_and_fro() -> None:
-    """The server has just looked at its clock, so ours is ahead; what runs out while it waits here goes back."""
-    dialogue, consumer = opened()
-    dialogue.deliver(consumer, ["ahead"], earliest_expiry=dialogue.wall - 5_000)
-    assert take_all(consumer) == ["ahead"]
-    dialogue.deliver(consumer, ["runs out"], offset=1, earliest_expiry=dialogue.wall + 5_000)
-    dialogue.wall += 6_000
+@pytest.mark.parametrize("wrong_by", [-3_600_000, 0, 3_600_000])
+def test_what_expires_does_so_by_the_servers_time_wherever_our_own_clock_is(wrong_by: int) -> None:
+    dialogue = Dialogue()
+    server_time = dialogue.wall
+    dialogue.wall += wrong_by
+    dialogue.login(time_ms=server_time)
+    consumer = dialogue.consumer(dialogue.session())
+    dialogue.deliver(consumer, ["in time"], earliest_expiry=server_time + 5_000)
+    assert take_all(consumer) == ["in time"]
+    dialogue.deliver(consumer, ["runs out"], offset=1, earliest_expiry=server_time + 5_000)
+    dialogue.wall += 7_200_000  # Somebody sets our clock: nothing depends on it.
+    dialogue.now_seconds += 4.9
+    assert take_all(consumer) == ["runs out"]
+    dialogue.deliver(consumer, ["over"], offset=2, earliest_expiry=server_time + 5_000)
+    dialogue.now_seconds += 0.2
     assert take_all(consumer) == []
-    assert [settle.outcome for settle in dialogue.settled()][-1] is Outcome.RELEASE
+    assert [settle.outcome for settle in dialogue.settled()][-1] is Outcome.EXPIRED
 
 
 def damaged(dialogue: Dialogue, consumer: ConsumerState) -> None:

@@ -262,7 +262,7 @@ class Cluster:
 
     def advance(self, seconds: float) -> None:
         self.now += seconds
-        self.port.tick(self.now)
+        self.port.tick(self.now, 1e9 + self.now)
         self.settle()
 
 

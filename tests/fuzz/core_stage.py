@@ -54,6 +54,9 @@ class _Port:
     def wall_ms(self) -> int:
         return 1_000_000_000_000
 
+    def steady_ms(self) -> int:
+        return 1_000_000
+
     def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
         return DONE
 

@@ -313,3 +313,15 @@ def test_a_consumer_that_settles_in_order_may_hold_as_much_as_it_likes(monkeypat
     for message in consumer.take():
         consumer.ack(message)
     assert consumer.settled == 30 and drain(driver) == []
+
+
+def test_what_a_client_says_has_expired_is_dead_and_comes_to_nobody() -> None:
+    driver = server()
+    producer, consumer = ends(driver)
+    producer.send("over", "in time")
+    over, _ = consumer.take()
+    consumer.settle(Outcome.EXPIRED, [over], None, "")
+    shown = driver.show("queue:orders")
+    assert (shown["expired"], shown["acknowledged"], shown["messages"]) == (1, 0, 1)
+    (dead,) = drain(driver, "queue:_DMQ")
+    assert dead == "over"

@@ -118,6 +118,9 @@ class AioLine:
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    def steady_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
     def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
         return Durable(self, partial(operations.until_acknowledged, consumers))
 

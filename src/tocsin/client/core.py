@@ -94,6 +94,8 @@ class Core:
         self.max_message_bytes = MESSAGE_BYTES_DEFAULT
         self.max_block_bytes = BLOCK_BYTES_MAX
         self.server_product = ""
+        self._server_ahead_ms: int | None = None
+        """Of our own steady clock; None: the server has not told its time."""
         self.connection_id: bytes = NO_ID
         self.sessions: dict[int, SessionState] = {}
         self.lanes: dict[int, Lane] = {}
@@ -253,6 +255,12 @@ class Core:
         if self.left_behind and self.failure is not None:
             raise self.failure.with_traceback(None)
 
+    def server_ms(self) -> int:
+        """The server's time of day, in ms since 1970: what expires does so by it, wherever our own clock is."""
+        if self._server_ahead_ms is None:
+            return self.port.wall_ms()
+        return self.port.steady_ms() + self._server_ahead_ms
+
     def check_open(self) -> None:
         if self.failure is not None:
             raise self.failure.with_traceback(None)
@@ -389,6 +397,8 @@ class Core:
         self.max_message_bytes = fields.get("max_message_bytes", MESSAGE_BYTES_DEFAULT)
         self.max_block_bytes = fields.get("max_block_bytes", BLOCK_BYTES_MAX)
         self.server_product = str(fields.get("server", ""))
+        told = fields.get("time_ms")
+        self._server_ahead_ms = None if told is None else told - self.port.steady_ms()
         self._login_until = None
         self._dialing.succeeded()
         self._renew_at = self._now + RENEW_SECONDS

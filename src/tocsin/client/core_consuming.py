@@ -25,9 +25,6 @@ from tocsin.wire.frames import REDELIVERED, Credit, Deliver, write_credit
 if TYPE_CHECKING:
     from tocsin.client.core_sessions import SessionState
 
-EXPIRY_HORIZON_MS = 10_000
-"""Messages that expire within this time are handed out one by one, each checked against the clock."""
-
 
 class ConsumerState:
     """One wire consumer."""
@@ -96,7 +93,8 @@ class ConsumerState:
     def take(self) -> ReceivedMessage | None:
         """The next message if one is here. Asking for it acknowledges the one before, in automatic mode."""
         run = self.current
-        index = -1 if run is None or self.attention else next(run.rest, -1)
+        ready = run is not None and not self.attention and not (run.fresh_until and self._is_stale(run))
+        index = next(run.rest, -1) if ready and run is not None else -1
         if index < 0:
             with self.session.core.port.lock:
                 run = self.advance()
@@ -115,6 +113,8 @@ class ConsumerState:
         current = self.current
         if current is not None:
             current.done = current.next
+            if current.fresh_until and current.left and self._is_stale(current):
+                self._put_first(current.take_back())
             if not current.left or not self.may_hand_out:
                 self.settlements.collect()
                 if self.lazy and self.settlements.waiting:
@@ -137,31 +137,38 @@ class ConsumerState:
             run = self.buffer.popleft()
             self.buffered -= run.left
             self.buffered_bytes -= run.size
-            earliest = run.decoded.block.earliest_expiry
-            if earliest and self.spec.mode != "replay":
-                wall = self.session.core.port.wall_ms()
-                if earliest <= wall + EXPIRY_HORIZON_MS:
-                    run = self._first_of(run)
-                    expiration = run.decoded.expiration(run.next)
-                    # What was late by our clock when it came was not by the server's: it would only come again.
-                    if expiration and run.decoded.arrived < expiration <= wall:
-                        self.settlements.release([run.unseen])
-                        continue
+            run.fresh_until = 0 if self.spec.mode == "replay" else run.decoded.block.earliest_expiry
+            if run.fresh_until and self._is_stale(run):
+                # Some of the block is over: now each message has its own time.
+                run = self._first_of(run)
+                run.fresh_until = run.decoded.expiration(run.next)
+                if run.fresh_until and self._is_stale(run):
+                    self.settlements.expire([run.unseen])
+                    continue
             self.current = run
             if self.automatic and (run.left > 1 or self.settlements.waiting):
                 self.session.core.keep_acknowledging(self)
             return run
         return None
 
+    def _is_stale(self, run: Run) -> bool:
+        """Whether the first of its messages have expired, by the server's time."""
+        return self.session.core.server_ms() >= run.fresh_until
+
     def _first_of(self, run: Run) -> Run:
         """The first message of a run alone; the others go back into the buffer."""
         if run.left > 1:
             rest = run.part(run.next + 1, run.end)
             rest.size = run.size
-            self.buffer.appendleft(rest)
-            self.buffered += rest.left
-            self.buffered_bytes += rest.size
+            self._put_first(rest)
         return run.part(run.next, run.next + 1)
+
+    def _put_first(self, run: Run | None) -> None:
+        """Back into the buffer, before everything else."""
+        if run is not None:
+            self.buffer.appendleft(run)
+            self.buffered += run.left
+            self.buffered_bytes += run.size
 
     @property
     def may_hand_out(self) -> bool:
@@ -216,8 +223,7 @@ class ConsumerState:
             run.next = run.end = index
             self.current = None
             self.attention = True
-            self.buffer.appendleft(again)
-            self.buffered += again.left
+            self._put_first(again)
 
     # What comes from the server.
 
@@ -238,8 +244,6 @@ class ConsumerState:
         except TocsinError as error:
             self.settlements.nack(ranges, None, f"unreadable: {error}")
             return
-        if decoded.block.earliest_expiry:
-            decoded.arrived = self.session.core.port.wall_ms()
         size = len(deliver.block)
         for start, end, count, flags in deliver.ranges:
             for first, last in self._news(offset + start, offset + end):

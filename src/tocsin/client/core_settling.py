@@ -96,6 +96,11 @@ class Settlements:
         if self.consumer.settles:
             self._settle(Outcome.RELEASE, ranges)
 
+    def expire(self, ranges: list[Range]) -> None:
+        """Never seen by the application: their time was over."""
+        if self.consumer.settles:
+            self._settle(Outcome.EXPIRED, ranges)
+
     def renew(self, ranges: list[Range]) -> None:
         """Not repeated and not waited for: the next renewal comes anyway."""
         if self.consumer.ready and ranges:

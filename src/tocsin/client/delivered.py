@@ -41,7 +41,6 @@ class Decoded:
         "_columns",
         "_properties",
         "append_time",
-        "arrived",
         "block",
         "bodies",
         "destination",
@@ -53,8 +52,6 @@ class Decoded:
         self.block = block = Block(data)
         self.offset = offset
         self.append_time = append_time
-        # When it came, in ms since 1970 by the client's clock; 0: nothing in it expires.
-        self.arrived = 0
         self.serializers = serializers
         self.bodies = _bodies(block)
         name = block.destination
@@ -113,8 +110,8 @@ class Run:
     """Neighbouring messages of one block, delivered to one consumer with one delivery count."""
 
     __slots__ = (
-        "acked", "bodies", "connection", "consumer", "count", "decoded", "done", "end", "losses", "next", "plain",
-        "redelivered", "rest", "settled", "size",
+        "acked", "bodies", "connection", "consumer", "count", "decoded", "done", "end", "fresh_until", "losses", "next",
+        "plain", "redelivered", "rest", "settled", "size",
     )  # fmt: skip
 
     def __init__(
@@ -135,6 +132,8 @@ class Run:
         self.settled: set[int] | None = None
         # Bytes of the block that count against the consumer's buffer until this run is taken out of it.
         self.size = 0
+        # When a message of it may expire, in ms since 1970 by the server's time; 0: none does.
+        self.fresh_until = 0
 
     @property
     def left(self) -> int:

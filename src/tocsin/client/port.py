@@ -20,6 +20,9 @@ class Port(Protocol):
 
     def wall_ms(self) -> int: ...
 
+    def steady_ms(self) -> int:
+        """Milliseconds on a clock that nobody sets."""
+
     def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
         """Settlements of these consumers are to be durable: waits, or gives what can be awaited."""
 

@@ -57,6 +57,7 @@ _WORDS: dict[str, Check] = {"code": _whole(_U32_MAX), "text": _text}
 _CHECKS: dict[str, dict[str, Check]] = {
     "WELCOME": {
         "connection": _identity, "token": _raw, "heartbeat": _seconds, "max_message_bytes": _whole(BLOCK_BYTES_MAX, 1),
+        "time_ms": _OFFSET,
         "max_block_bytes": _whole(BLOCK_BYTES_MAX, 1),
     },
     "REPLY": {"id": _whole(_U32_MAX)},

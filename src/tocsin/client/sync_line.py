@@ -135,6 +135,9 @@ class Line:
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    def steady_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
     def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
         self.run(operations.until_acknowledged(consumers))
         return DONE

@@ -128,9 +128,9 @@ class ClusterClients:
 
     # ---- time and work
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float, wall: float) -> None:
         self._now = now
-        self.clients.tick(now)
+        self.clients.tick(now, wall)
 
     def next_deadline(self) -> float | None:
         """Of the links and the voters; the clients' own times are looked at with every tick."""

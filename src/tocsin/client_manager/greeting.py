@@ -42,6 +42,8 @@ class Greeter:
     block_bytes_max: int
     draining: bool = field(default=False)
     backoff: Backoff = field(default_factory=Backoff)
+    wall_ahead: float | None = None
+    """By how many seconds the time of day is ahead of the clock of `now`; clients are told the time."""
 
     def greet(self, state: ConnectionState, frame: Frame) -> Greeted:
         if state.phase is Phase.HELLO and frame.type is FrameType.HELLO:
@@ -109,6 +111,8 @@ class Greeter:
             "max_block_bytes": self.block_bytes_max, "server": self.product,
             "login": user is not None, "resumed": former is not None,
         }  # fmt: skip
+        if self.wall_ahead is not None:
+            fields["time_ms"] = int((state.heard + self.wall_ahead) * 1000)
         if final is not None:
             fields["sasl"] = final
         state.reader.logged_in()

@@ -170,7 +170,8 @@ class ClientManager:
             self._desk.commands.append(CloseConnection(state.identity))
             self._forget(state)
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float, wall: float) -> None:
+        self._greeter.wall_ahead = wall - now
         self._sweep.begin(now)
         for transport, (_, since) in list(self._desk.leaving.items()):
             if now - since > self._settings.grace:

@@ -12,13 +12,14 @@ from tocsin.cluster.commands import Delivery, Unreadable
 from tocsin.message_manager.budget import Step
 from tocsin.message_manager.consumer import Consumer
 from tocsin.message_manager.damage import RowDamaged, pass_by
-from tocsin.message_manager.destination import DestinationState, Removal
+from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.filtering import expired
 from tocsin.message_manager.grouping import allowed_by_groups
 from tocsin.message_manager.ledger import Ledger, ReadBlocks
 from tocsin.message_manager.locks import Lock
 from tocsin.message_manager.log import GROUPED, UNFILTERED
 from tocsin.message_manager.searching import Search, StillLooking, too_costly
+from tocsin.message_manager.settlement import retire
 from tocsin.message_manager.storing import finish, request_reserve
 from tocsin.message_manager.view import Returned, View
 from tocsin.model.batch import Block
@@ -391,19 +392,8 @@ def expire_row(state: DestinationState, row: int, block: Block, ledger: Ledger) 
         for start, end in spans:
             for returned in view.drop_set_aside(start, end):
                 found = True
-                _retire(state, view, returned, ledger)
+                retire(state, view, returned, ledger)
             for free_start, free_end in view.free(start, end):
                 found = True
-                _retire(state, view, Returned(0, free_start, free_end, 0), ledger)
+                retire(state, view, Returned(0, free_start, free_end, 0), ledger)
     return found, earliest
-
-
-def _retire(state: DestinationState, view: View, returned: Returned, ledger: Ledger) -> None:
-    state.counters.expired += returned.end - returned.start
-    if not view.durable:
-        finish(state, view, [(returned.start, returned.end)], ledger)
-        return
-    view.set_aside.add(returned.start, returned.end)
-    state.removals.append(
-        Removal(view, returned.start, returned.end, returned.attempts, "The message's time to live was over.")
-    )

@@ -27,11 +27,27 @@ def settle(
     if settlement.outcome is Outcome.ACKNOWLEDGE:
         state.counters.acknowledged += sum(lock.end - lock.start for lock in taken)
         return finish(state, view, [(lock.start, lock.end) for lock in taken], ledger)
+    if settlement.outcome is Outcome.EXPIRED:
+        for lock in taken:
+            retire(state, view, Returned(0, lock.start, lock.end, lock.count - 1), ledger)
+        return 0
     if settlement.outcome is Outcome.RELEASE:
         put_back(state, view, taken, ledger)
         return 0
     return count_attempt(
         state, view, taken, settlement.reason or "The consumer refused it.", settlement.delay_ms, ledger
+    )
+
+
+def retire(state: DestinationState, view: View, returned: Returned, ledger: Ledger) -> None:
+    """The time to live of messages is over."""
+    state.counters.expired += returned.end - returned.start
+    if not view.durable:
+        finish(state, view, [(returned.start, returned.end)], ledger)
+        return
+    view.set_aside.add(returned.start, returned.end)
+    state.removals.append(
+        Removal(view, returned.start, returned.end, returned.attempts, "The message's time to live was over.")
     )
 
 

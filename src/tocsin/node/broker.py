@@ -77,8 +77,9 @@ class Broker:
 
     def tick(self) -> None:
         now = self._clock.now()
-        self.clients.tick(now)
-        self.manager.tick(now, self._clock.wall())
+        wall = self._clock.wall()
+        self.clients.tick(now, wall)
+        self.manager.tick(now, wall)
         self.storage.tick(now)
 
     def next_deadline(self) -> float | None:

@@ -264,7 +264,7 @@ class ClusterNode:
         for witness in self.witnesses.values():
             witness.tick()
         if self.clients is not None:
-            self.clients.tick(self._clock.now())
+            self.clients.tick(self._clock.now(), self._clock.wall())
 
     def next_deadline(self) -> float:
         deadlines = [member.next_deadline() for member in self.members.values()]

@@ -110,6 +110,8 @@ class Outcome(IntEnum):
     """Never seen by the application: does not count."""
     RENEW = 4
     """Still being handled: the lease starts anew."""
+    EXPIRED = 5
+    """Never seen by the application: its time to live was over when it would have been."""
 
 
 _OUTCOMES: dict[int, Outcome] = {int(outcome): outcome for outcome in Outcome}

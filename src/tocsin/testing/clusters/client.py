@@ -87,6 +87,9 @@ class _Port:
     def wall_ms(self) -> int:
         return self._client.wall_ms()
 
+    def steady_ms(self) -> int:
+        return int(self._client.now() * 1000)
+
     def now(self, consumers: list[ConsumerState]) -> Awaitable[None]:
         return DONE
 
