@@ -173,7 +173,7 @@ def test_a_control_frame_without_a_map_is_refused() -> None:
         control(FrameType.HELLO, 0, {"a": object()})
 
 
-@pytest.mark.parametrize("outcome", [0, 5, 255])
+@pytest.mark.parametrize("outcome", [0, 6, 255])
 def test_an_unknown_outcome_is_refused(outcome: int) -> None:
     payload = bytearray(READERS["settle"][1][HEADER.size :])
     payload[4] = outcome
