@@ -11,8 +11,8 @@ from tests.message_manager.stage import identity
 from tocsin.message_manager.state_hash import state_hash
 from tocsin.model.batch import DeliveryMode
 from tocsin.model.errors import Fenced, IllegalState, InvalidDestination, ResourceExhausted, StorageFull
-from tocsin.model.limits import EPOCH_MEMORY_SECONDS, STAGES_PER_COMMIT_MAX, STAGES_PER_DESTINATION_MAX
-from tocsin.testing.driver import Driver
+from tocsin.model.limits import EPOCH_MEMORY_SECONDS, KIB, STAGES_PER_COMMIT_MAX, STAGES_PER_DESTINATION_MAX
+from tocsin.testing.driver import Driver, Setup
 from tocsin.testing.scripted_client import ScriptedClient
 
 ORDERS, PRICES = "queue:orders", "topic:prices"
@@ -200,6 +200,16 @@ def test_a_silent_stage_is_dropped_and_an_append_keeps_it() -> None:
     with pytest.raises(IllegalState, match="not there"):
         commit(driver, 0, entry(1, 1))
     assert dump(driver.crash().manager) == dump(driver.manager)
+
+
+def test_more_stages_expire_at_once_than_one_record_takes() -> None:
+    driver = Driver(Setup(segment_bytes=8 * KIB))
+    client = driver.connect()
+    for number in range(1, 400):
+        client.request("stage.open", destination=ORDERS, stage=number.to_bytes(16, "big"), seconds=60)
+    driver.advance(100)
+    assert not state_of(driver).stages.open and not driver.manager.settings.faults.count
+    assert not state_of(driver.crash()).stages.open
 
 
 def test_a_stage_expires_after_a_restart_too() -> None:

@@ -23,7 +23,7 @@ from typing import Any
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.ledger import Ledger
-from tocsin.message_manager.records import RecordKind, write_map
+from tocsin.message_manager.records import RecordKind, identities_per_record, write_map
 from tocsin.message_manager.request_fields import check_stage_fields
 from tocsin.message_manager.stages import STAGE_ID_BYTES, Stage
 from tocsin.message_manager.storing import append_time, check_heard, lack_of_room, reserve_ahead
@@ -203,10 +203,12 @@ def expire_stages(state: DestinationState, ledger: Ledger) -> None:
 
 
 def drop_stages(state: DestinationState, stages: list[bytes], ledger: Ledger) -> int:
-    record = {"destination": state.id, "stages": b"".join(stages)}
-    lsn = ledger.append(RecordKind.UNSTAGE, write_map(record))
-    apply_unstage(state, record, lsn, ledger)
-    return lsn
+    """Drops stages, in as many records as their number needs; returns the last LSN."""
+    most = identities_per_record(ledger.journal.record_limit)
+    for index in range(0, len(stages), most):
+        record = {"destination": state.id, "stages": b"".join(stages[index : index + most])}
+        apply_unstage(state, record, ledger.append(RecordKind.UNSTAGE, write_map(record)), ledger)
+    return state.lsn
 
 
 # ---- what records describe

@@ -379,6 +379,8 @@ SETTLED_RANGES_PER_LOOK = 16_384
 """So many ranges a consumer settles between two looks at how many it holds."""
 LOCKS_PER_CONSUMER_MAX = 1_000_000
 """Rows, and parts of rows, that a consumer was given and has not settled; then it gets no more for now."""
+LEASES_PER_LOOK_MAX = 65_536
+"""Rows, and parts of rows, whose lease ends at one look at a view: each may be a range of the record that says so."""
 CLIENT_IDS_MAX = 10 * CONNECTIONS_MAX
 NAME_SLOTS = 1_024
 NAMES_MAX = 10 * DESTINATIONS_MAX
