@@ -212,7 +212,7 @@ def administer(request: int, connection: ConnectionState, operation: str, fields
 
 
 def _administer_stages(request: int, connection: ConnectionState, operation: str, fields: dict[str, Any]) -> Administer:
-    known = STAGE_REQUESTS[operation](fields)
+    known = STAGE_REQUESTS[operation](fields) | {"user": connection.principal}
     for name in destinations_of(known):
         authorize(connection, ADMINISTRATION[operation], name)
     return Administer(request, operation, known)

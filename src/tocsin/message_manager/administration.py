@@ -257,22 +257,23 @@ class Administration:
 
     def _resend(self, fields: Fields) -> Result:
         state = self._directory.find(Destination(Kind.QUEUE, DEAD_MESSAGES))
-        view = state.views[QUEUE_VIEW]
+        view, user = state.views[QUEUE_VIEW], fields.get("user")
         messages = 0
         for start, end in _pairs(fields, "offsets"):
             start, end = max(start, state.log.first_offset), min(end, state.visible_end)
             if start >= end:
                 continue
             for entry in view.drop_set_aside(start, end):
-                messages += self._queue_resend(state, view, entry.start, entry.end)
+                messages += _queue_resend(state, view, entry.start, entry.end, user)
             for low, high in view.free(start, end):
-                messages += self._queue_resend(state, view, low, high)
+                messages += _queue_resend(state, view, low, high, user)
         return {"messages": messages}, 0
 
-    def _queue_resend(self, state: DestinationState, view: View, start: int, end: int) -> int:
-        view.set_aside.add(start, end)
-        state.removals.append(Removal(view, start, end, 0, "", resend=True))
-        return end - start
+
+def _queue_resend(state: DestinationState, view: View, start: int, end: int, user: str | None) -> int:
+    view.set_aside.add(start, end)
+    state.removals.append(Removal(view, start, end, 0, "", resend=True, user=user))
+    return end - start
 
 
 def _undelivered(state: DestinationState, view: View) -> list[Range]:

@@ -27,14 +27,16 @@ from tocsin.model.limits import BLOCK_BYTES_MAX, REASON_BYTES_MAX
 from tocsin.model.ranges import Range
 from tocsin.model.values import Int
 
-FindDestination = Callable[[Destination], DestinationState]
+FindDestination = Callable[[Destination, str | None], DestinationState]
 
 
-def origin_of(directory: Directory, ledger: Ledger, found: set[int], address: Destination) -> DestinationState:
-    """Where a dead message came from; noted in `found`."""
+def origin_of(
+    directory: Directory, ledger: Ledger, found: set[int], address: Destination, user: str | None
+) -> DestinationState:
+    """Where a dead message came from; noted in `found`. What has to be made for it is the user's."""
     # What the directory of names took away is not brought back by a dead message that came from there.
     gone = address.name in directory.deleted
-    target = directory.find(address) if gone else directory.find_or_create(address, ledger)
+    target = directory.find(address) if gone else directory.find_or_create(address, ledger, user=user)
     found.add(target.id)
     return target
 
@@ -76,7 +78,7 @@ def _move(
         if not _has_room(ledger):
             return False
         try:
-            target = _origin(origin, find) if removal.resend else dead
+            target = _origin(origin, removal.user, find) if removal.resend else dead
         except TocsinError as error:
             _stay(state, removal, (first + start, first + end), error, ledger)
             continue
@@ -99,11 +101,11 @@ def _has_room(ledger: Ledger) -> bool:
     return ledger.has_room and not ledger.journal.full
 
 
-def _origin(origin: str | None, find: FindDestination) -> DestinationState:
+def _origin(origin: str | None, user: str | None, find: FindDestination) -> DestinationState:
     """Where dead messages go back to; raises when that is gone, or nobody would hear them."""
     if origin is None:
         raise InvalidDestination("A message in the dead message queue does not say where it came from.")
-    target = find(parse_destination(origin))
+    target = find(parse_destination(origin), user)
     check_heard(target)
     return target
 

@@ -63,7 +63,8 @@ class StageService:
 
     def _open(self, fields: Fields) -> Fields:
         address = parse_destination(fields["destination"])
-        state = self._directory.find_or_create(address, self._ledger, fields.get("incarnation") or 0, lasting=True)
+        incarnation, user = fields.get("incarnation") or 0, fields.get("user")
+        state = self._directory.find_or_create(address, self._ledger, incarnation, lasting=True, user=user)
         identity = fields["stage"]
         if identity in state.stages.open:
             return {}
