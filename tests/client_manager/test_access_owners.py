@@ -358,6 +358,22 @@ def test_destinations_that_stages_make_count_for_their_user(monkeypatch: pytest.
     assert driver.manager.directory.made == {"anna": 2, "ben": 1}
 
 
+def test_one_user_does_not_take_all_places_for_applications(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> None:
+    monkeypatch.setattr("tocsin.message_manager.stages.EPOCHS_PER_USER_MAX", 2)
+    anna, ben = driver.connect(login=ANNA), driver.connect(login=BEN)
+    anna.request("destination.create", destination="queue:q")
+    for app in ("a", "b"):
+        anna.request("stage.claim", app=app, destination="queue:q")
+    with pytest.raises(ResourceExhausted, match="The user 'anna' has 2 applications"):
+        anna.request("stage.claim", app="c", destination="queue:q")
+    with pytest.raises(ResourceExhausted, match="The user 'anna' has 2 applications"):
+        anna.request("stage.commit", app="c", epoch=0, stages=[])
+    anna.request("stage.claim", app="a", destination="queue:q")
+    ben.request("stage.claim", app="c", destination="queue:q")
+    again = driver.crash().manager.directory
+    assert sorted(str(row.owner) for row in again.epochs.rows.values()) == ["anna", "anna", "ben"]
+
+
 def test_destinations_that_come_back_with_dead_messages_count_for_who_asked(
     monkeypatch: pytest.MonkeyPatch, driver: Driver
 ) -> None:
