@@ -1,7 +1,7 @@
 """What a message manager writes to its journal, and the bytes of each record, little-endian.
 
     CREATE       map            a destination exists: id, name, kind, options
-    DELETE       map            it does not any more
+    DELETE       map            it does not any more, or never will: then its id is 0
     PUBLISH      stored block   a batch is in a destination
     DUE          below          a delayed batch has got its offset
     FINISH       ranges         messages are finished in a view
