@@ -194,6 +194,9 @@ def test_receipts_are_committed_and_dropped_by_their_names() -> None:
     committed, [asked] = play(dialogue, commit_steps(dialogue.core, "app", 5, [RECEIPT]), stage_commit=reply)
     assert committed is True
     assert (asked["app"], asked["epoch"], asked["stages"]) == ("app", 5, [{**named, "messages": 3}])
+    assert "seconds" not in asked and "run" not in asked
+    _, [asked] = play(dialogue, commit_steps(dialogue.core, "app", 5, [RECEIPT], 7, 0.2), stage_commit=reply)
+    assert (asked["run"], asked["seconds"]) == (7, 1)
     dropped, [asked] = play(dialogue, drop_steps(dialogue.core, [RECEIPT]), stage_drop={"dropped": 1})
     assert (dropped, asked["stages"]) == (1, [named])
     assert play(dialogue, drop_steps(dialogue.core, [])) == (0, [])

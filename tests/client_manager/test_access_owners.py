@@ -347,6 +347,54 @@ def test_destinations_and_subscriptions_of_a_user_are_bounded(monkeypatch: pytes
     anna.request("destination.create", destination="queue:fourth")
 
 
+def test_destinations_that_stages_make_count_for_their_user(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> None:
+    monkeypatch.setattr("tocsin.message_manager.directory.DESTINATIONS_PER_USER_MAX", 2)
+    anna, ben = driver.connect(login=ANNA), driver.connect(login=BEN)
+    for name in ("queue:a", "topic:b"):
+        anna.request("stage.open", destination=name, stage=b"s" * 16)
+    with pytest.raises(ResourceExhausted, match="at most 2 destinations"):
+        anna.request("stage.open", destination="topic:c", stage=b"s" * 16)
+    ben.request("stage.open", destination="topic:c", stage=b"s" * 16)
+    assert driver.manager.directory.made == {"anna": 2, "ben": 1}
+
+
+def test_one_user_does_not_take_all_places_for_applications(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> None:
+    monkeypatch.setattr("tocsin.message_manager.stages.EPOCHS_PER_USER_MAX", 2)
+    anna, ben = driver.connect(login=ANNA), driver.connect(login=BEN)
+    anna.request("destination.create", destination="queue:q")
+    for app in ("a", "b"):
+        anna.request("stage.claim", app=app, destination="queue:q")
+    with pytest.raises(ResourceExhausted, match="The user 'anna' has 2 applications"):
+        anna.request("stage.claim", app="c", destination="queue:q")
+    with pytest.raises(ResourceExhausted, match="The user 'anna' has 2 applications"):
+        anna.request("stage.commit", app="c", epoch=0, stages=[])
+    anna.request("stage.claim", app="a", destination="queue:q")
+    ben.request("stage.claim", app="c", destination="queue:q")
+    again = driver.crash().manager.directory
+    assert sorted(str(row.owner) for row in again.epochs.rows.values()) == ["anna", "anna", "ben"]
+
+
+def test_destinations_that_come_back_with_dead_messages_count_for_who_asked(
+    monkeypatch: pytest.MonkeyPatch, driver: Driver
+) -> None:
+    anna, ben = driver.connect(login=ANNA), driver.connect(login=BEN)
+    anna.request("destination.create", destination="queue:q", redelivery_limit=1)
+    session = anna.session()
+    producer, consumer = session.producer("queue:q"), session.consumer("queue:q")
+    producer.send("a")
+    consumer.nack(*consumer.take())
+    session.close()
+    anna.request("destination.delete", destination="queue:q")
+    monkeypatch.setattr("tocsin.message_manager.directory.DESTINATIONS_PER_USER_MAX", 1)
+    ben.request("destination.create", destination="queue:own")
+    ben.request("dead.resend", offsets=[0, 1])
+    assert [driver.manager.directory.has(name) for name in ("q", "own")] == [False, True], "it stays dead"
+    ben.request("destination.delete", destination="queue:own")
+    ben.request("dead.resend", offsets=[0, 1])
+    assert driver.manager.directory.find(parse_destination("queue:q")).owner == "ben"
+    assert driver.manager.directory.made["ben"] == 1
+
+
 def test_connections_sessions_producers_and_consumers_of_a_user_are_bounded(
     monkeypatch: pytest.MonkeyPatch, driver: Driver
 ) -> None:

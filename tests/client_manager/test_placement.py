@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.client_manager.real_group import RealGroup
 from tests.client_manager.scripted_groups import Cluster, ScriptedGroup, kinds
 
 from tocsin.bus.membership import MemberState
 from tocsin.cluster.commands import Administer, OpenConsumer, OpenProducer
 from tocsin.cluster.envelope import NameChanged
 from tocsin.cluster.slots import SlotTable
-from tocsin.model.errors import IllegalState, InvalidDestination, StaleName
+from tocsin.model.errors import IllegalState, InvalidDestination, StaleName, TocsinError
 
 SLOTS = SlotTable.round_robin([1, 2, 3])
 
@@ -253,3 +254,74 @@ def test_a_burst_of_new_destinations_is_spread_though_nobody_says_anything_new()
         for group in cluster.groups.values()
     ]
     assert created == [10, 10, 10]
+
+
+# ---- what nobody made keeps no name
+
+
+def names_of(groups: list[RealGroup]) -> list[str]:
+    return [name for group in groups for name in group.driver.manager.directory.names.entries]
+
+
+IMPOSSIBLE: dict[str, dict[str, Any]] = {
+    "a queue is not retained": {"retained": True},
+    "only what is retained has a size": {"max_bytes": 1},
+    "nor an age": {"max_age_ms": 1},
+    "no copies": {"min_copies": 0},
+    "less than none": {"redelivery_limit": -1},
+}
+
+
+@pytest.mark.parametrize("terms", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_what_no_group_would_create_is_refused_before_its_name_has_a_place(terms: dict[str, Any]) -> None:
+    cluster = Cluster(three())
+    client = cluster.connect()
+    with pytest.raises(TocsinError):
+        client.request("destination.create", destination="queue:ghost", **terms)
+    assert not any(kinds(group.take_taken()) for group in cluster.groups.values())
+
+
+def test_the_name_of_what_its_group_refuses_is_free_again() -> None:
+    groups = [RealGroup(1), RealGroup(2, primary=20)]
+    cluster = Cluster(list(groups))
+    client = cluster.connect()
+    for number in range(8):
+        with pytest.raises(InvalidDestination, match="can't have 2 copies"):
+            client.request("destination.create", destination=f"queue:ghost{number}", min_copies=2)
+    assert names_of(groups) == []
+    for group in groups:
+        group.crash()
+        cluster.fail_over(group)
+    assert names_of(groups) == []
+    client = cluster.connect()
+    for number in range(8):
+        client.request("destination.create", destination=f"topic:ghost{number}")
+    client.session().producer("topic:ghost0").send("a")
+    assert sorted(names_of(groups)) == [f"ghost{number}" for number in range(8)]
+
+
+def test_a_name_stays_whose_destination_others_have_made() -> None:
+    cluster = Cluster(three())
+    client, name = cluster.connect(), name_of(1)
+    for group in cluster.groups.values():
+        group.answers["destination.create"] = IllegalState("It exists with other options.")
+        group.answers["destination.renounce"] = {"renounced": False}
+    with pytest.raises(IllegalState):
+        client.request("destination.create", destination=f"queue:{name}")
+    assert name in cluster.groups[1].names
+
+
+def test_the_name_of_what_is_closed_before_it_is_open_is_free_again() -> None:
+    groups = [RealGroup(1), RealGroup(2, primary=20)]
+    cluster = Cluster(list(groups))
+    slots = SlotTable.round_robin([1, 2])
+    name = next(f"q{each}" for each in range(100) if slots.group_of(f"q{each}") == 1)
+    session = cluster.connect().session()
+    groups[0].answers_lost = True
+    request = session.client.ask("consumer.open", 1, consumer=7, destination=f"queue:{name}", messages=1, bytes=1)
+    session.request("consumer.close", consumer=7)
+    groups[0].answers_lost = False
+    cluster.fail_over(groups[0])
+    with pytest.raises(IllegalState, match="closed before it was open"):
+        session.client.answer(request)
+    assert names_of(groups) == []

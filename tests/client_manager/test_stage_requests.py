@@ -22,6 +22,7 @@ def test_known_fields_pass_and_others_are_left_out() -> None:
     assert STAGE_REQUESTS["stage.open"](NAMED)["seconds"] == STAGE_SECONDS_DEFAULT
     assert STAGE_REQUESTS["stage.commit"]({**COMMIT, "more": 1}) == COMMIT
     assert STAGE_REQUESTS["stage.commit"]({**COMMIT, "run": 7}) == {**COMMIT, "run": 7}
+    assert STAGE_REQUESTS["stage.commit"]({**COMMIT, "seconds": 60}) == {**COMMIT, "seconds": 60}
     assert STAGE_REQUESTS["stage.claim"]({**NAMED, "app": "a"}) == {"app": "a", "destination": NAMED["destination"]}
     assert STAGE_REQUESTS["stage.drop"](COMMIT) == {"stages": [NAMED]}
     fields = {"app": "a", "destinations": ["topic:t"]}
@@ -44,6 +45,9 @@ def test_all_destinations_of_a_request_are_found_once() -> None:
         ("stage.open", {**OPEN, "stage": b"short"}, ProtocolError),
         ("stage.open", {**OPEN, "stage": "a" * 16}, ProtocolError),
         ("stage.open", {**OPEN, "seconds": 0}, IllegalState),
+        ("stage.commit", {**COMMIT, "seconds": 0}, IllegalState),
+        ("stage.commit", {**COMMIT, "seconds": round(STAGE_SECONDS_MAX) + 1}, IllegalState),
+        ("stage.commit", {**COMMIT, "seconds": "1"}, ProtocolError),
         ("stage.open", {**OPEN, "seconds": round(STAGE_SECONDS_MAX) + 1}, IllegalState),
         ("stage.open", {**OPEN, "seconds": "1"}, ProtocolError),
         ("stage.commit", {**COMMIT, "app": ""}, IllegalState),

@@ -205,7 +205,7 @@ def test_control_a_producer_that_is_not_remembered() -> None:
 
 def test_control_epochs_that_are_forgotten() -> None:
     """What was committed and not answered is committed again."""
-    assert broken_recoveries((Epochs, "apply", lambda self, app, epoch, time: None)) > 5
+    assert broken_recoveries((Epochs, "apply", lambda self, record: None)) > 5
 
 
 def test_control_attempts_that_are_forgotten() -> None:

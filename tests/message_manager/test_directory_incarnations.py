@@ -36,6 +36,32 @@ def test_a_newer_destination_takes_the_place_of_what_is_left_of_an_older_one() -
     assert [type(each) for each in stage.replies[CM1]] == [ConsumerEnded]
 
 
+def test_what_was_renounced_is_made_by_nobody_who_knew_its_place() -> None:
+    stage = Stage()
+    assert stage.ask(CM1, "destination.renounce", destination=ORDERS, incarnation=5) == {"renounced": True}
+    dead = dump(stage.manager)
+    after = stage.crash()
+    assert dump(after.manager) == dead
+    for again in (stage, after):
+        with pytest.raises(StaleName):
+            again.open_producer(CM2, incarnation=5)
+        with pytest.raises(StaleName):
+            again.ask(CM2, "destination.create", destination=ORDERS, incarnation=5)
+    after.open_producer(CM2, incarnation=6)
+    assert after.state().incarnation == 6
+    with pytest.raises(StaleName):
+        after.ask(CM1, "destination.renounce", destination=ORDERS, incarnation=5)
+
+
+def test_what_was_made_is_not_renounced() -> None:
+    stage = Stage()
+    stage.open_producer(CM1, incarnation=5)
+    for incarnation in (0, 5):
+        asked = stage.ask(CM1, "destination.renounce", destination=ORDERS, incarnation=incarnation)
+        assert asked == {"renounced": False}
+    assert stage.state().incarnation == 5
+
+
 def test_who_knows_an_older_one_must_look_it_up_again() -> None:
     stage = Stage()
     stage.open_producer(CM1, incarnation=6)

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import pytest
-from tests.message_manager.dialogue import NOTHING_CACHED, drain, ends, server, session_of, state_of
+from tests.message_manager.dialogue import NOTHING_CACHED, check, drain, ends, server, session_of, state_of
 
+from tocsin.message_manager.destination import Options
+from tocsin.message_manager.machine import Settings
+from tocsin.message_manager.records import move_block_bytes
+from tocsin.model.batch import Block
 from tocsin.model.errors import ProtocolError
-from tocsin.testing.driver import Driver
+from tocsin.model.limits import (
+    BATCH_MESSAGES_MAX,
+    BLOCK_BYTES_MAX,
+    KIB,
+    MIB,
+    REASON_BYTES_MAX,
+    SEGMENT_BYTES_DEFAULT,
+)
+from tocsin.testing.driver import Driver, Setup
 from tocsin.testing.scripted_session import ScriptedConsumer
+from tocsin.wire.frames import read_deliver
 
 
 def bury(consumer: ScriptedConsumer, reason: str = "") -> None:
@@ -207,3 +220,90 @@ def test_a_subscription_that_ends_takes_its_dying_messages_with_it() -> None:
     driver.advance(2)
     assert drain(driver, "queue:_DMQ") == []
     assert len(state_of(driver, "topic:news").removals) == 0
+
+
+# ---- what is noted on dead messages takes room, too
+
+LONGEST = "r" * REASON_BYTES_MAX
+
+
+def large_server(segment_bytes: int = SEGMENT_BYTES_DEFAULT) -> Driver:
+    return Driver(Setup(segment_bytes=segment_bytes, manager=Settings(defaults=Options(redelivery_limit=1))))
+
+
+def blocks_of(consumer: ScriptedConsumer) -> list[Block]:
+    return [Block(bytes(read_deliver(frame.payload).block)) for frame in consumer.deliveries]
+
+
+@pytest.mark.parametrize("size", [20 * MIB, 12 * MIB])
+@pytest.mark.parametrize("ahead", [1, 0])
+def test_the_longest_reason_for_the_largest_batch_stops_nobody(size: int, ahead: int) -> None:
+    driver = large_server()
+    producer, consumer = ends(driver)
+    for _ in range(ahead):
+        producer.send("small")
+    producer.send(*[b"y" * (size // BATCH_MESSAGES_MAX)] * BATCH_MESSAGES_MAX)
+    bury(consumer, LONGEST)
+    count = BATCH_MESSAGES_MAX + ahead
+    shown = driver.show("queue:orders")
+    assert (shown["dead"], shown["messages"], driver.manager.settings.faults.count) == (count, 0, 0)
+    check(driver.manager)
+    driver = driver.crash()
+    dead = session_of(driver).consumer("queue:_DMQ")
+    assert [message.offset for message in dead.messages] == list(range(count))
+    assert {message.properties["JMS_tocsin_reason"] for message in dead.take()} == {LONGEST}
+    assert max(block.length for block in blocks_of(dead)) <= BLOCK_BYTES_MAX
+
+
+def alone(driver: Driver, room: int) -> tuple[ScriptedConsumer, int]:
+    """A consumer that holds a message, with another behind it, for which a MOVE record leaves so much room."""
+    producer, consumer = ends(driver)
+    limit = move_block_bytes(driver.storage.journal.record_limit)
+    empty = len(producer.block([b""]))
+    producer.send(b"x" * (limit - room - empty))
+    producer.send("behind it")
+    return consumer, limit
+
+
+def test_a_reason_is_as_long_as_its_message_leaves_room_for() -> None:
+    driver = large_server(256 * KIB)
+    consumer, limit = alone(driver, room=800)
+    bury(consumer, LONGEST)
+    first, second = (dead := session_of(driver).consumer("queue:_DMQ")).take()
+    assert LONGEST.startswith(first.properties["JMS_tocsin_reason"])
+    assert 400 < len(first.properties["JMS_tocsin_reason"]) < len(second.properties["JMS_tocsin_reason"])
+    assert first.properties["JMS_tocsin_origin"] == "queue:orders"
+    assert limit - 16 < blocks_of(dead)[0].length <= limit
+
+
+def test_what_has_no_room_for_any_note_is_kept_and_told_and_holds_up_nothing() -> None:
+    driver = large_server(256 * KIB)
+    consumer, _ = alone(driver, room=20)
+    bury(consumer, LONGEST)
+    driver.advance(10)
+    assert consumer.ended is not None and "Message 0 of queue:orders can't be moved" in consumer.ended["text"]
+    assert [each.body for each in session_of(driver).consumer("queue:_DMQ").take()] == [b"behind it"]
+    shown = driver.show("queue:orders")
+    assert (shown["dead"], shown["messages"], driver.manager.settings.faults.count) == (1, 1, 0)
+    check(driver.manager)
+    driver = driver.crash()
+    driver.advance(10)
+    check(driver.manager)
+    assert driver.show("queue:orders")["messages"] == 1
+    driver.connect().request("destination.purge", destination="queue:orders")
+    assert driver.show("queue:orders")["messages"] == 0
+
+
+def test_pieces_wait_for_room_in_the_journal() -> None:
+    driver = large_server(256 * KIB)
+    producer, consumer = ends(driver)
+    producer.send(*[b"x"] * 1_000)
+    journal = driver.manager.ledger.journal
+    with driver.slow_disk():
+        bury(consumer, LONGEST)
+        assert journal.pending_bytes() < 2 * journal.pending_limit
+        check(driver.manager)
+    driver.advance(5)
+    assert (driver.show("queue:orders")["dead"], driver.show("queue:_DMQ")["messages"]) == (1_000, 1_000)
+    assert resend(driver, (0, 1_000)) == 1_000
+    assert len(consumer.take()) == 1_000

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.message_manager.dialogue import drain, ends, queue_view, server, session_of
+from tests.message_manager.dialogue import drain, ends, queue_view, server, session_of, state_of
 
+from tocsin.message_manager import settlement
 from tocsin.wire.frames import FrameType, Outcome
 
 
@@ -325,3 +326,51 @@ def test_what_a_client_says_has_expired_is_dead_and_comes_to_nobody() -> None:
     assert (shown["expired"], shown["acknowledged"], shown["messages"]) == (1, 0, 1)
     (dead,) = drain(driver, "queue:_DMQ")
     assert dead == "over"
+
+
+def test_many_leases_that_run_out_together_are_counted_over_several_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settlement, "LEASES_PER_LOOK_MAX", 4)
+    driver = server(lease=30)
+    producer, consumer = ends(driver)
+    for number in range(10):
+        producer.send(str(number))
+    assert len(consumer.take()) == 10
+    driver.manager.ledger.clock(driver.clock.now() + 31, driver.clock.wall() + 31)
+    state, view = state_of(driver), queue_view(driver)
+    left = []
+    while view.locks:
+        settlement.expire_leases(state, driver.manager.ledger)
+        left.append(len(view.locks))
+    assert left == [6, 2, 0]
+    assert [(each.start, each.attempts) for each in view.ready] == [(number, 1) for number in range(10)]
+
+
+def test_no_lease_ends_while_the_journal_has_no_room_for_the_word_of_it() -> None:
+    driver = server(lease=30)
+    producer, consumer = ends(driver)
+    producer.send("one")
+    consumer.take()
+    with driver.slow_disk():
+        journal = driver.storage.recovered.journal
+        journal.pending_limit = 0
+        driver.advance(60)
+        assert len(queue_view(driver).locks) == 1
+        journal.pending_limit = driver.setup.segment_bytes // 2
+        driver.advance(2)
+    assert [message.count for message in consumer.take()] == [2]
+
+
+def test_what_fails_as_one_is_recorded_as_one_range() -> None:
+    """A frame names one range where thousands of batches are; its record is not thousands of times as large."""
+    driver = server(limit=9)
+    producer, consumer = ends(driver)
+    for number in range(50):
+        producer.send(str(number))
+    messages = consumer.take()
+    journal = driver.storage.recovered.journal
+    with driver.slow_disk():
+        before = journal.pending_bytes()
+        consumer.nack(*messages, delay_ms=60_000)
+        assert 0 < journal.pending_bytes() - before < 200
+    driver = driver.crash()
+    assert [message.count for message in session_of(driver).consumer("queue:orders").take()] == [2] * 50

@@ -11,8 +11,14 @@ from tests.message_manager.stage import identity
 from tocsin.message_manager.state_hash import state_hash
 from tocsin.model.batch import DeliveryMode
 from tocsin.model.errors import Fenced, IllegalState, InvalidDestination, ResourceExhausted, StorageFull
-from tocsin.model.limits import EPOCH_MEMORY_SECONDS, STAGES_PER_COMMIT_MAX, STAGES_PER_DESTINATION_MAX
-from tocsin.testing.driver import Driver
+from tocsin.model.limits import (
+    CLAIM_MEMORY_SECONDS,
+    EPOCH_MEMORY_SECONDS,
+    KIB,
+    STAGES_PER_COMMIT_MAX,
+    STAGES_PER_DESTINATION_MAX,
+)
+from tocsin.testing.driver import Driver, Setup
 from tocsin.testing.scripted_client import ScriptedClient
 
 ORDERS, PRICES = "queue:orders", "topic:prices"
@@ -200,6 +206,16 @@ def test_a_silent_stage_is_dropped_and_an_append_keeps_it() -> None:
     with pytest.raises(IllegalState, match="not there"):
         commit(driver, 0, entry(1, 1))
     assert dump(driver.crash().manager) == dump(driver.manager)
+
+
+def test_more_stages_expire_at_once_than_one_record_takes() -> None:
+    driver = Driver(Setup(segment_bytes=8 * KIB))
+    client = driver.connect()
+    for number in range(1, 400):
+        client.request("stage.open", destination=ORDERS, stage=number.to_bytes(16, "big"), seconds=60)
+    driver.advance(100)
+    assert not state_of(driver).stages.open and not driver.manager.settings.faults.count
+    assert not state_of(driver.crash()).stages.open
 
 
 def test_a_stage_expires_after_a_restart_too() -> None:
@@ -498,6 +514,38 @@ def test_a_run_that_was_forgotten_and_lives_is_still_an_older_one() -> None:
     assert claim(driver) > forgotten
     with pytest.raises(Fenced):
         commit(driver, 1, stage(driver, 1, "a"), run=forgotten)
+
+
+def test_a_claim_is_kept_while_an_older_run_may_have_something_staged_and_then_as_long_as_its_commits() -> None:
+    driver = server()
+    session_of(driver).producer(ORDERS)
+    older, silent = claim(driver), claim(driver, "silent")
+    newer = claim(driver)
+    driver.advance(CLAIM_MEMORY_SECONDS - 60)
+    with pytest.raises(Fenced):
+        commit(driver, 1, stage(driver, 1, "a"), run=older)
+    assert commit(driver, 1, stage(driver, 2, "b"), run=newer) == (True, 1)
+    driver.advance(EPOCH_MEMORY_SECONDS - 60)
+    claim(driver, "others make room")
+    with pytest.raises(Fenced):
+        commit(driver.crash(), 2, stage(driver, 3, "c"), run=older)
+    assert claim(driver, "silent") > silent
+
+
+def test_a_commit_that_nobody_repeats_is_remembered_for_as_long_as_it_says() -> None:
+    driver = server()
+    staged = stage(driver, 1, "a")
+    fields: dict[str, Any] = {"app": "once", "epoch": 0, "stages": [staged], "seconds": 60}
+    client = driver.connect()
+    assert client.request("stage.commit", **fields)["committed"] is True
+    assert client.request("stage.commit", **fields)["committed"] is False
+    driver = driver.crash()
+    driver.advance(61)
+    commit(driver, 0, stage(driver, 2, "b"))
+    assert list(driver.manager.directory.epochs.rows) == ["app"]
+    with pytest.raises(IllegalState, match="not there"):
+        driver.connect().request("stage.commit", **fields)
+    assert drain(driver) == ["a", "b"], "once, all the same"
 
 
 # ---- priority, delay, expiry

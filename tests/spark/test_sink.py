@@ -71,6 +71,24 @@ def test_a_write_without_an_id_is_a_write_of_its_own_each_time(connection: tocsi
     assert stored(connection) == ["a", "a"]
 
 
+def test_a_write_without_an_id_is_remembered_while_its_stages_could_be_there(
+    connection: tocsin.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float | None] = []
+    commit_stages = tocsin.Connection.commit_stages
+
+    def noting(self: tocsin.Connection, *arguments: Any, seconds: float | None = None, **more: Any) -> bool:
+        asked.append(seconds)
+        return commit_stages(self, *arguments, seconds=seconds, **more)
+
+    monkeypatch.setattr(tocsin.Connection, "commit_stages", noting)
+    transactions: list[dict[str, Any]] = [{}, {"txnAppId": "job", "txnVersion": 0}]
+    for more in transactions:
+        writer = batch_of(connection.url, topic="prices", stageTtl=1_200, **more)
+        writer.commit(run_tasks(writer, [[rows(["a"])]]))
+    assert asked == [1_200, None]
+
+
 def test_blocks_fit_a_server_with_small_segments(tmp_path: Path) -> None:
     """Half a segment is the most that the journal takes at once: less than what rows usually fill a block up to."""
     values = [f"{number:0500}" for number in range(4_000)]

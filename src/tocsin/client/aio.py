@@ -248,11 +248,17 @@ class Connection:
     # Stages.
 
     async def commit_stages(
-        self, app: str, epoch: int, receipts: Iterable[StageReceipt], *, run: int | None = None
+        self,
+        app: str,
+        epoch: int,
+        receipts: Iterable[StageReceipt],
+        *,
+        run: int | None = None,
+        seconds: float | None = None,
     ) -> bool:
         """Publishes all messages of these stages, once for each epoch; see tocsin.Connection.commit_stages."""
         self._used = True
-        return await self._line.run(commit_steps(self._line.core, app, epoch, receipts, run))
+        return await self._line.run(commit_steps(self._line.core, app, epoch, receipts, run, seconds))
 
     async def take_over(self, app: str, destination: Destination | str) -> int:
         """The number of a new run, which all earlier ones give way to; see tocsin.Connection.take_over."""

@@ -291,12 +291,15 @@ def open_stage(
 
 
 def commit_steps(
-    core: Core, app: str, epoch: int, receipts: Iterable[StageReceipt], run: int | None = None
-) -> Steps[bool]:
+    core: Core, app: str, epoch: int, receipts: Iterable[StageReceipt], run: int | None = None,
+    seconds: float | None = None,
+) -> Steps[bool]:  # fmt: skip
     stages = [{**_named(each), "messages": each.messages} for each in receipts]
     fields: dict[str, Any] = {"app": app, "epoch": epoch, "stages": stages}
     if run is not None:
         fields["run"] = run
+    if seconds is not None:
+        fields["seconds"] = max(1, round(seconds))
     reply = yield from operations.request(core, 0, "stage.commit", fields)
     return bool(reply["committed"])
 

@@ -261,14 +261,24 @@ class Connection:
 
     # Stages.
 
-    def commit_stages(self, app: str, epoch: int, receipts: Iterable[StageReceipt], *, run: int | None = None) -> bool:
+    def commit_stages(
+        self,
+        app: str,
+        epoch: int,
+        receipts: Iterable[StageReceipt],
+        *,
+        run: int | None = None,
+        seconds: float | None = None,
+    ) -> bool:
         """Publishes all messages of these stages, once: False when this epoch of the application, or a later one, was
         committed before. Then nothing is published, and the stages are dropped.
 
-        `run` is what `take_over` has returned; Fenced when another run has taken over since.
+        `run` is what `take_over` has returned; Fenced when another run has taken over since. `seconds` is for an
+        application that commits once and never stages its epoch again: how long that is remembered, instead of 30
+        days. The time that its stages may be silent is enough.
         """
         self._used = True
-        return self._line.run(commit_steps(self._line.core, app, epoch, receipts, run))
+        return self._line.run(commit_steps(self._line.core, app, epoch, receipts, run, seconds))
 
     def take_over(self, app: str, destination: Destination | str) -> int:
         """The number of a new run of an application: commits of all earlier runs for this destination are refused from

@@ -76,7 +76,7 @@ class DestinationRequests:
         if attempt.placed(found.group, command):
             self._pending.ask(found.group, command, partial(self._answered, attempt, found))
         else:
-            attempt.done(Failed(command.request, IllegalState("It was closed before it was open.")))
+            self._refused(attempt, found, Failed(command.request, IllegalState("It was closed before it was open.")))
 
     def _answered(self, attempt: _Attempt, place: Place, reply: Answer | Failed) -> None:
         name, command = attempt.address.name, attempt.command
@@ -87,8 +87,27 @@ class DestinationRequests:
             self._locate(attempt)
         elif isinstance(reply, Answer) and isinstance(command, Administer) and _deletes(command) and place.incarnation:
             self._remove(name, place, lambda _: attempt.done(reply))
+        elif isinstance(reply, Failed):
+            self._refused(attempt, place, reply)
         else:
             attempt.done(reply)
+
+    def _refused(self, attempt: _Attempt, place: Place, reply: Failed) -> None:
+        """A name that was given a place for what nobody made is free again, once its group has promised that none of
+        those who know the place will make it there.
+        """
+        if not attempt.creates or not place.incarnation:
+            attempt.done(reply)
+            return
+
+        def renounced(answer: Answer | Failed) -> None:
+            if isinstance(answer, Answer) and answer.fields.get("renounced"):
+                self._remove(attempt.address.name, place, lambda _: attempt.done(reply))
+            else:
+                attempt.done(reply)
+
+        fields = {"destination": str(attempt.address), "incarnation": place.incarnation}
+        self._ask(place.group, "destination.renounce", fields, renounced)
 
     def _remove(self, name: str, place: Place, done: Done) -> None:
         self._places.outdated(name, place)

@@ -11,7 +11,7 @@ from tocsin.client_manager.connection import ConnectionState
 from tocsin.client_manager.flow import ConsumerFlow
 from tocsin.client_manager.stage_requests import STAGE_REQUESTS, destinations_of
 from tocsin.cluster.commands import Administer, OpenConsumer
-from tocsin.model.destination import Destination, kind_of, parse_destination
+from tocsin.model.destination import Destination, check_creatable, check_terms, kind_of, parse_destination
 from tocsin.model.errors import InvalidDestination, ProtocolError
 from tocsin.model.limits import (
     HELD_RANGES_MAX,
@@ -203,6 +203,8 @@ def administer(request: int, connection: ConnectionState, operation: str, fields
     known = administration_fields(operation, fields)
     if "destination" in known:
         authorize(connection, action, address(known).name)
+    if operation == "destination.create":
+        _check_creation(known)
     if operation == "offset.files":
         # What the client says of itself does not count: paths are told to its end of the connection.
         known["host"] = connection.host
@@ -211,8 +213,19 @@ def administer(request: int, connection: ConnectionState, operation: str, fields
     return Administer(request, operation, known)
 
 
+def _check_creation(fields: dict[str, Any]) -> None:
+    """What no group would create is refused before its name is given a place."""
+    destination = address(fields)
+    check_creatable(destination.name)
+    amounts = {name: amount(fields, name) for name in ("max_age_ms", "max_bytes", "redelivery_limit", "backoff_ms")}
+    check_terms(
+        destination.kind, retained=fields.get("retained", False), max_age_ms=amounts["max_age_ms"],
+        max_bytes=amounts["max_bytes"], min_copies=fields.get("min_copies", 1),
+    )  # fmt: skip
+
+
 def _administer_stages(request: int, connection: ConnectionState, operation: str, fields: dict[str, Any]) -> Administer:
-    known = STAGE_REQUESTS[operation](fields)
+    known = STAGE_REQUESTS[operation](fields) | {"user": connection.principal}
     for name in destinations_of(known):
         authorize(connection, ADMINISTRATION[operation], name)
     return Administer(request, operation, known)

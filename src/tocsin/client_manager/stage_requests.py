@@ -28,17 +28,25 @@ def destinations_of(fields: Fields) -> list[str]:
 
 
 def _open(fields: Fields) -> Fields:
-    seconds = whole(fields, "seconds", int(STAGE_SECONDS_DEFAULT))
-    if not 0 < seconds <= STAGE_SECONDS_MAX:
-        most = round(STAGE_SECONDS_MAX)
-        raise IllegalState(f"A stage may be silent for 1 to {most} seconds; {seconds} is not among them.")
+    seconds = _seconds(fields, int(STAGE_SECONDS_DEFAULT), "A stage may be silent")
     return {"destination": _destination(fields), "stage": _identity(fields), "seconds": seconds}
+
+
+def _seconds(fields: Fields, default: int | None, what: str) -> int:
+    seconds = whole(fields, "seconds", default)
+    if not 0 < seconds <= STAGE_SECONDS_MAX:
+        raise IllegalState(f"{what} for 1 to {round(STAGE_SECONDS_MAX)} seconds; {seconds} is not among them.")
+    return seconds
 
 
 def _commit(fields: Fields) -> Fields:
     stages = [{**_named(entry), "messages": whole(entry, "messages", 0)} for entry in _entries(fields)]
     known = {"app": _app(fields), "epoch": whole(fields, "epoch", None), "stages": stages}
-    return known if fields.get("run") is None else {**known, "run": whole(fields, "run", None)}
+    if fields.get("run") is not None:
+        known["run"] = whole(fields, "run", None)
+    if fields.get("seconds") is not None:
+        known["seconds"] = _seconds(fields, None, "An epoch that nobody repeats is remembered")
+    return known
 
 
 def _claim(fields: Fields) -> Fields:

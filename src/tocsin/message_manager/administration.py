@@ -25,10 +25,11 @@ from tocsin.model.destination import (
     Kind,
     check_creatable,
     check_name,
+    check_terms,
     parse_destination,
 )
 from tocsin.model.errors import IllegalState, InvalidDestination, ProtocolError
-from tocsin.model.limits import COPIES_MAX, PAGE_ITEMS_MAX
+from tocsin.model.limits import PAGE_ITEMS_MAX
 from tocsin.model.ranges import Range
 
 Fields = dict[str, Any]
@@ -59,6 +60,7 @@ class Administration:
         self._operations: dict[str, Callable[[Fields], Result]] = {
             "destination.create": self._create,
             "destination.delete": self._delete,
+            "destination.renounce": self._renounce,
             "destination.purge": self._purge,
             "destination.list": self._list,
             "destination.show": self._show,
@@ -154,6 +156,13 @@ class Administration:
         lsn = self._directory.delete(state, self._ledger)
         self._deleted(state)
         return {}, lsn
+
+    def _renounce(self, fields: Fields) -> Result:
+        """For client managers: what was to be created was refused, so its name can go, unless others have made it."""
+        address, incarnation = _address(fields), _number(fields, "incarnation", 0)
+        if not incarnation or self._directory.has(address.name):
+            return {"renounced": False}, 0
+        return {"renounced": True}, self._directory.renounce(address.name, incarnation, self._ledger)
 
     def _purge(self, fields: Fields) -> Result:
         """Drops everything stored, except what is in flight or not due yet."""
@@ -257,22 +266,23 @@ class Administration:
 
     def _resend(self, fields: Fields) -> Result:
         state = self._directory.find(Destination(Kind.QUEUE, DEAD_MESSAGES))
-        view = state.views[QUEUE_VIEW]
+        view, user = state.views[QUEUE_VIEW], fields.get("user")
         messages = 0
         for start, end in _pairs(fields, "offsets"):
             start, end = max(start, state.log.first_offset), min(end, state.visible_end)
             if start >= end:
                 continue
             for entry in view.drop_set_aside(start, end):
-                messages += self._queue_resend(state, view, entry.start, entry.end)
+                messages += _queue_resend(state, view, entry.start, entry.end, user)
             for low, high in view.free(start, end):
-                messages += self._queue_resend(state, view, low, high)
+                messages += _queue_resend(state, view, low, high, user)
         return {"messages": messages}, 0
 
-    def _queue_resend(self, state: DestinationState, view: View, start: int, end: int) -> int:
-        view.set_aside.add(start, end)
-        state.removals.append(Removal(view, start, end, 0, "", resend=True))
-        return end - start
+
+def _queue_resend(state: DestinationState, view: View, start: int, end: int, user: str | None) -> int:
+    view.set_aside.add(start, end)
+    state.removals.append(Removal(view, start, end, 0, "", resend=True, user=user))
+    return end - start
 
 
 def _undelivered(state: DestinationState, view: View) -> list[Range]:
@@ -311,12 +321,10 @@ def _options(fields: Fields, defaults: Options, address: Destination, most_copie
         name: _number(fields, name, default) for name, default in defaults.fields().items() if name != "retained"
     }
     options = Options(retained=retained, **numbers)
-    if options.retained and address.kind is not Kind.TOPIC:
-        raise InvalidDestination("Only topics can be retained; a queue keeps its messages until they are consumed.")
-    if (options.max_age_ms or options.max_bytes) and not options.retained:
-        raise InvalidDestination("A largest age or size needs a retained topic.")
-    if not 1 <= options.min_copies <= COPIES_MAX:
-        raise ProtocolError(f"The field 'min_copies' of a request must be a number from 1 to {COPIES_MAX}.")
+    check_terms(
+        address.kind, retained=options.retained, max_age_ms=options.max_age_ms, max_bytes=options.max_bytes,
+        min_copies=options.min_copies,
+    )  # fmt: skip
     if options.min_copies > most_copies:
         raise InvalidDestination(
             f"{address} can't have {options.min_copies} copies of each message: "

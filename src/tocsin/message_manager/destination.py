@@ -67,6 +67,8 @@ class Removal:
     attempts: int
     reason: str
     resend: bool = False
+    user: str | None = None
+    """Who sends it back, and owns what has to be made for it; None: nobody has to log in."""
 
 
 @dataclass(slots=True)

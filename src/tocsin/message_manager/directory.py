@@ -25,6 +25,9 @@ from tocsin.model.limits import (
 )
 from tocsin.model.spelling import check_spelling
 
+NO_DESTINATION = 0
+"""An id that none has: in a DELETE record of a name that none ever had."""
+
 
 class Directory:
     __slots__ = (
@@ -220,6 +223,13 @@ class Directory:
 
     def temporaries_of(self, connection: bytes) -> list[DestinationState]:
         return list(self._temporaries.get(connection, {}).values())
+
+    def renounce(self, name: str, incarnation: int, ledger: Ledger) -> int:
+        """What the directory of names gave a place here was never made, and will not be: returns the LSN."""
+        fields = {"id": NO_DESTINATION, "name": name, "incarnation": incarnation}
+        self.lsn = ledger.append(RecordKind.DELETE, write_map(fields))
+        self.bury(name, incarnation)
+        return self.lsn
 
     def bury(self, name: str, incarnation: int) -> None:
         """Who still means this one of its name is told so."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from tocsin.cluster.commands import ConsumerKey
 from tocsin.model.ranges import Range
@@ -79,11 +80,12 @@ class Locks:
         self._count(owner, len(left) - (high - low))
         return taken
 
-    def take_where(self, wanted: Callable[[Lock], bool]) -> list[Lock]:
-        """Removes and returns all locks that the predicate wants."""
-        taken = [lock for lock in self._locks if wanted(lock)]
+    def take_where(self, wanted: Callable[[Lock], bool], most: int | None = None) -> list[Lock]:
+        """Removes and returns the locks that the predicate wants, from the lowest offset on and so many at most."""
+        taken = list(islice((lock for lock in self._locks if wanted(lock)), most))
         if taken:
-            self._locks = [lock for lock in self._locks if not wanted(lock)]
+            last = taken[-1].start
+            self._locks = [lock for lock in self._locks if lock.start > last or not wanted(lock)]
             self._starts = [lock.start for lock in self._locks]
             for lock in taken:
                 self._count(lock.owner, -1)

@@ -8,7 +8,7 @@ says so).
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
 from tocsin.model.batch import DeliveryMode
@@ -120,6 +120,11 @@ class DestinationLog:
         index = bisect_right(self.firsts, offset) - 1
         assert index >= 0 and offset < self.next_offset, f"offset {offset} is not stored"
         return self.base + index
+
+    def begins_row(self, offset: int) -> bool:
+        """Whether a stored row has the offset as its first."""
+        index = bisect_left(self.firsts, offset)
+        return index < len(self.firsts) and self.firsts[index] == offset
 
     def row_from(self, offset: int) -> int:
         """Row number of the first row that has the offset or a later one."""

@@ -1,7 +1,7 @@
 """What a message manager writes to its journal, and the bytes of each record, little-endian.
 
     CREATE       map            a destination exists: id, name, kind, options
-    DELETE       map            it does not any more
+    DELETE       map            it does not any more, or never will: then its id is 0
     PUBLISH      stored block   a batch is in a destination
     DUE          below          a delayed batch has got its offset
     FINISH       ranges         messages are finished in a view
@@ -53,6 +53,7 @@ from enum import IntEnum
 from typing import Any
 
 from tocsin.model.errors import JournalDamaged
+from tocsin.model.identity import NO_ID
 from tocsin.model.ranges import Range
 from tocsin.model.stored_block import STORED
 from tocsin.model.values import Bytes, decode_map, encode_fields
@@ -62,6 +63,8 @@ STAGED = (1 << 64) - 2
 _RANGES_MAX = 4096
 """Of one record: a consumer that settles with gaps must not write one of many megabytes."""
 _RANGES = struct.Struct("<III")
+_RANGE_BYTES = 16
+_FIELDS_BYTES = 128
 _DUE = struct.Struct("<IIQQq")
 _RESERVE = struct.Struct("<IIQ")
 
@@ -131,6 +134,11 @@ def write_move(
     return [STORED.pack(destination, STORED.size + len(ranges), first_offset, append_time), ranges, block]
 
 
+def move_block_bytes(payload_limit: int) -> int:
+    """How large a block can be that one MOVE record takes."""
+    return payload_limit - STORED.size - _RANGES.size - _RANGE_BYTES
+
+
 def read_stored(payload: Bytes) -> StoredBlock:
     destination, block_at, first_offset, append_time = _unpack(STORED, payload)
     if not STORED.size <= block_at <= len(payload):
@@ -140,7 +148,12 @@ def read_stored(payload: Bytes) -> StoredBlock:
 
 def ranges_per_record(payload_limit: int) -> int:
     """How many ranges one record takes at most."""
-    return max(1, min(_RANGES_MAX, (payload_limit - _RANGES.size) // 16))
+    return max(1, min(_RANGES_MAX, (payload_limit - _RANGES.size) // _RANGE_BYTES))
+
+
+def identities_per_record(payload_limit: int) -> int:
+    """How many ids of 16 bytes one record of a map takes at most, beside a few other fields."""
+    return max(1, min(_RANGES_MAX, (payload_limit - _FIELDS_BYTES) // len(NO_ID)))
 
 
 def write_ranges(destination: int, view: int, ranges: Sequence[Range]) -> list[bytes]:
@@ -150,7 +163,7 @@ def write_ranges(destination: int, view: int, ranges: Sequence[Range]) -> list[b
 
 def read_ranges(payload: Bytes) -> RangesRecord:
     destination, view, count = _unpack(_RANGES, payload)
-    if _RANGES.size + 16 * count > len(payload):
+    if _RANGES.size + _RANGE_BYTES * count > len(payload):
         raise JournalDamaged("The ranges of a record are cut off.")
     flat = struct.unpack_from(f"<{2 * count}Q", payload, _RANGES.size)
     return RangesRecord(destination, view, list(zip(flat[::2], flat[1::2], strict=True)))

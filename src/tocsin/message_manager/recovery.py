@@ -212,7 +212,7 @@ class Recovery:
         fields = read_map(payload)
         if lsn > self._directory.lsn:
             self._directory.lsn = lsn
-            self._directory.epochs.apply(fields["app"], fields["epoch"], fields["time"])
+            self._directory.epochs.apply(fields)
         for part in fields["parts"]:
             state = self._young(part["destination"], lsn)
             if state is not None:

@@ -36,6 +36,7 @@ _STAGE_KINDS: dict[str, type] = {
     "run": int,
     "messages": int,
     "incarnation": int,
+    "user": str,
 }
 
 

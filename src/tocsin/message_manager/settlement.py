@@ -12,6 +12,8 @@ from tocsin.message_manager.records import RecordKind
 from tocsin.message_manager.storing import finish, write_in_parts
 from tocsin.message_manager.view import Returned, View
 from tocsin.model.destination import DEAD_MESSAGES
+from tocsin.model.limits import LEASES_PER_LOOK_MAX
+from tocsin.model.ranges import Range
 from tocsin.wire.frames import Outcome, Settle
 
 
@@ -84,8 +86,7 @@ def count_attempt(
         return 0
     lsn = 0
     if view.durable:
-        ranges = [(lock.start, lock.end) for lock in taken]
-        lsn = write_in_parts(state, view, RecordKind.ATTEMPT, ranges, ledger)
+        lsn = write_in_parts(state, view, RecordKind.ATTEMPT, _joined(state, taken), ledger)
     limit = state.options.redelivery_limit if view.durable and state.address.name != DEAD_MESSAGES else 0
     for lock in taken:
         if limit and lock.count >= limit:
@@ -97,13 +98,32 @@ def count_attempt(
     return lsn
 
 
+def _joined(state: DestinationState, taken: list[Lock]) -> list[Range]:
+    """The ranges of locks, those of many rows in one. Parts of one row stay apart, as they are here: a restart has them
+    from this record.
+    """
+    log = state.log
+    ranges: list[Range] = []
+    for lock in taken:
+        if ranges and ranges[-1][1] == lock.start and log.begins_row(lock.start):
+            ranges[-1] = (ranges[-1][0], lock.end)
+        else:
+            ranges.append((lock.start, lock.end))
+    return ranges
+
+
 def expire_leases(state: DestinationState, ledger: Ledger) -> None:
-    """Messages whose consumer neither settled nor renewed them in time go back, counted."""
+    """Messages whose consumer neither settled nor renewed them in time go back, counted: as many as the journal takes
+    at once, the others at the next look.
+    """
     for view in state.views.values():
         if not view.locks:
             continue
+        if not ledger.has_room:
+            return
         paused = {consumer.key for consumer in view.consumers if consumer.paused}
         taken = view.locks.take_where(
-            lambda lock, paused=paused: lock.deadline <= ledger.now and lock.owner not in paused  # type: ignore[misc]
+            lambda lock, paused=paused: lock.deadline <= ledger.now and lock.owner not in paused,  # type: ignore[misc]
+            LEASES_PER_LOOK_MAX,
         )
         count_attempt(state, view, taken, "The consumer's lease on it ran out.", None, ledger)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -17,7 +18,8 @@ from typing import Any
 from tocsin.message_manager.delay import DelayedBatch, due_ms
 from tocsin.message_manager.log import row_flags
 from tocsin.model.batch import FLAG_GROUPS, Block
-from tocsin.model.limits import EPOCH_MEMORY_SECONDS, EPOCHS_MAX
+from tocsin.model.errors import ResourceExhausted
+from tocsin.model.limits import EPOCH_MEMORY_SECONDS, EPOCHS_MAX, EPOCHS_PER_USER_MAX
 
 STAGE_ID_BYTES = 16
 _ARRAYS = ("lsns", "counts", "sizes", "dues", "expiries")
@@ -157,54 +159,119 @@ class Stages:
             yield from stage.lsns
 
 
+def run_of(app: str) -> str:
+    """The name under which the number of an application's newest run is kept."""
+    return f"\0run of {app}"
+
+
 @dataclass(slots=True)
 class EpochRow:
     epoch: int
-    used_ms: int
+    until_ms: int
+    """It is remembered so long."""
+    owner: str | None = None
+    """The user who made it; None: nobody has to log in, or it is older than owners."""
 
 
 class Epochs:
     """The last epoch that each application has committed in this group: what is not above it was done before."""
 
-    __slots__ = ("rows",)
+    __slots__ = ("_deadlines", "_owned", "rows")
 
     def __init__(self) -> None:
-        # In the order of their last use.
         self.rows: dict[str, EpochRow] = {}
+        # One entry for each row, which may be too early: then it comes back later.
+        self._deadlines: list[tuple[int, str]] = []
+        # How many rows each user has.
+        self._owned: Counter[str | None] = Counter()
 
     def last(self, app: str) -> int:
         row = self.rows.get(app)
         return -1 if row is None else row.epoch
 
-    def takes(self, app: str, now_ms: int) -> bool:
-        """Whether there is room for one more: nobody is forgotten before the time."""
-        if app in self.rows or len(self.rows) < EPOCHS_MAX:
-            return True
-        return self._is_over(next(iter(self.rows.values())), now_ms)
+    def check_room(self, app: str, user: str | None, now_ms: int) -> None:
+        """Refuses one more than there can be, of all or of one user: nobody is forgotten before the time."""
+        if app in self.rows:
+            return
+        over = Counter(row.owner for row in self._over(now_ms))
+        if user is not None and self._owned[user] - over[user] >= EPOCHS_PER_USER_MAX:
+            raise ResourceExhausted(
+                f"The user {user!r} has {EPOCHS_PER_USER_MAX} applications whose epochs are remembered, which is the "
+                "most of one user. Commit under names that are known already, or wait until some are forgotten."
+            )
+        if len(self.rows) - over.total() >= EPOCHS_MAX:
+            raise ResourceExhausted(
+                f"The epochs of {EPOCHS_MAX} applications are remembered, which is the most; wait until some are "
+                "forgotten."
+            )
 
-    def apply(self, app: str, epoch: int, time_ms: int) -> None:
-        self.rows.pop(app, None)
-        self.rows[app] = EpochRow(epoch, time_ms)
-        # The time of the record decides, so that all members forget alike.
-        while self._is_over(next(iter(self.rows.values())), time_ms):
-            del self.rows[next(iter(self.rows))]
+    def _over(self, now_ms: int) -> Iterator[EpochRow]:
+        """Rows whose time is over, and that go with the next record: those are at the top of the heap."""
+        places = [0]
+        while places:
+            place = places.pop()
+            if place < len(self._deadlines) and self._deadlines[place][0] < now_ms:
+                row = self.rows[self._deadlines[place][1]]
+                if row.until_ms < now_ms:
+                    yield row
+                places += (2 * place + 1, 2 * place + 2)
 
-    @staticmethod
-    def _is_over(row: EpochRow, now_ms: int) -> bool:
-        return row.used_ms + 1000 * EPOCH_MEMORY_SECONDS < now_ms
+    def apply(self, record: dict[str, Any]) -> None:
+        """A COMMIT record, which may be a claim too. One that names its run keeps the claim of it alive as well."""
+        # A former release noted neither users nor times.
+        app, time_ms, user = record["app"], record["time"], record.get("user")
+        until_ms = time_ms + 1000 * record.get("seconds", round(EPOCH_MEMORY_SECONDS))
+        row = self.rows.get(app)
+        if row is None:
+            self._add(app, EpochRow(record["epoch"], until_ms, user))
+        else:
+            row.epoch, row.until_ms = record["epoch"], max(row.until_ms, until_ms)
+        claim = self.rows.get(run_of(app)) if record.get("run") is not None else None
+        if claim is not None:
+            claim.until_ms = max(claim.until_ms, until_ms)
+        self._forget(time_ms)
 
-    def fields(self) -> dict[str, bytes]:
+    def _add(self, app: str, row: EpochRow) -> None:
+        self.rows[app] = row
+        self._owned[row.owner] += 1
+        heapq.heappush(self._deadlines, (row.until_ms, app))
+
+    def _forget(self, time_ms: int) -> None:
+        """The time of the record decides, so that all members forget alike."""
+        while self._deadlines and self._deadlines[0][0] < time_ms:
+            app = heapq.heappop(self._deadlines)[1]
+            row = self.rows[app]
+            if row.until_ms >= time_ms:
+                heapq.heappush(self._deadlines, (row.until_ms, app))
+                continue
+            del self.rows[app]
+            self._owned[row.owner] -= 1
+            if not self._owned[row.owner]:
+                del self._owned[row.owner]
+
+    def fields(self) -> dict[str, Any]:
         """For a snapshot: columns as raw bytes, since there may be many."""
         apps, rows = [app.encode() for app in self.rows], self.rows.values()
+        users = dict.fromkeys(row.owner for row in rows if row.owner is not None)
+        places: dict[str | None, int] = {user: place for place, user in enumerate(users)}
         return {
             "apps": b"".join(apps), "ends": bytes(array("Q", accumulate(map(len, apps)))),
             "epochs": bytes(array("q", [row.epoch for row in rows])),
-            "used": bytes(array("q", [row.used_ms for row in rows])),
+            "until": bytes(array("q", [row.until_ms for row in rows])),
+            "users": list(places), "owners": bytes(array("q", [places.get(row.owner, -1) for row in rows])),
         }  # fmt: skip
 
-    def load(self, fields: dict[str, bytes]) -> None:
-        ends, epochs, used = (
-            array(code, fields[name]) for name, code in (("ends", "Q"), ("epochs", "q"), ("used", "q"))
-        )
+    def load(self, fields: dict[str, Any]) -> None:
+        ends, epochs = (array(code, fields[name]) for name, code in (("ends", "Q"), ("epochs", "q")))
         apps = [fields["apps"][start:end].decode() for start, end in pairwise([0, *ends])]
-        self.rows = {app: EpochRow(*row) for app, *row in zip(apps, epochs, used, strict=True)}
+        if "until" in fields:
+            untils, owners = (array("q", fields[name]) for name in ("until", "owners"))
+        else:
+            # A former release noted when each was used last, and no owners.
+            memory = 1000 * round(EPOCH_MEMORY_SECONDS)
+            untils = array("q", [used + memory for used in array("q", fields["used"])])
+            owners = array("q", [-1] * len(apps))
+        users = [*fields.get("users", ()), None]
+        self.rows, self._deadlines, self._owned = {}, [], Counter()
+        for app, epoch, until_ms, owner in zip(apps, epochs, untils, owners, strict=True):
+            self._add(app, EpochRow(epoch, until_ms, users[owner]))

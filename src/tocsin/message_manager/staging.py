@@ -2,7 +2,7 @@
 
     stage.open    {destination, stage, seconds}                            -> {}
     stage.claim   {destination, app}                                       -> {run}
-    stage.commit  {app, epoch, stages: [{destination, stage, messages}], run?}  -> {committed, epoch}
+    stage.commit  {app, epoch, stages: [{destination, stage, messages}], run?, seconds?}  -> {committed, epoch}
     stage.check   as commit: refused when that would be                    -> {}
     stage.drop    {stages: [{destination, stage}]}                         -> {dropped}
     stage.last    {app}                                                    -> {epoch}
@@ -13,6 +13,10 @@ one of its application was committed before, maybe with other stages: then those
 Who claims an application becomes its newest run. From then on only commits that name this run are taken: a run that is
 still alive and knows nothing of the newer one can't add to what that one found. The number of the run is kept as the
 last epoch of another name.
+
+An epoch is remembered for 30 days, or for `seconds` when a commit says so: one that nobody will ever repeat with other
+stages needs no more than the time in which its own could still be there. A claim is remembered until whatever an
+earlier run has staged before it is over for certain, and from the first commit of its run on as long as that.
 """
 
 from __future__ import annotations
@@ -23,13 +27,13 @@ from typing import Any
 from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.ledger import Ledger
-from tocsin.message_manager.records import RecordKind, write_map
+from tocsin.message_manager.records import RecordKind, identities_per_record, write_map
 from tocsin.message_manager.request_fields import check_stage_fields
-from tocsin.message_manager.stages import STAGE_ID_BYTES, Stage
+from tocsin.message_manager.stages import STAGE_ID_BYTES, Stage, run_of
 from tocsin.message_manager.storing import append_time, check_heard, lack_of_room, reserve_ahead
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import Fenced, IllegalState, InvalidDestination, JournalDamaged, ResourceExhausted, StorageFull
-from tocsin.model.limits import EPOCHS_MAX, STAGES_PER_DESTINATION_MAX
+from tocsin.model.limits import CLAIM_MEMORY_SECONDS, STAGES_PER_DESTINATION_MAX
 
 Fields = dict[str, Any]
 Result = tuple[Fields, int]
@@ -63,7 +67,8 @@ class StageService:
 
     def _open(self, fields: Fields) -> Fields:
         address = parse_destination(fields["destination"])
-        state = self._directory.find_or_create(address, self._ledger, fields.get("incarnation") or 0, lasting=True)
+        incarnation, user = fields.get("incarnation") or 0, fields.get("user")
+        state = self._directory.find_or_create(address, self._ledger, incarnation, lasting=True, user=user)
         identity = fields["stage"]
         if identity in state.stages.open:
             return {}
@@ -85,26 +90,25 @@ class StageService:
     def _claim(self, fields: Fields) -> Fields:
         if self._state(fields) is None:
             raise InvalidDestination(f"There is no {fields['destination']} that an application could write to.")
-        name = _run_of(fields["app"])
-        self._check_room(name)
+        name, user = run_of(fields["app"]), fields.get("user")
+        self._directory.epochs.check_room(name, user, self._ledger.now_ms)
         # Also higher than one that was forgotten after its time, and may still be alive.
         run = max(self._directory.epochs.last(name) + 1, self._ledger.now_ms)
-        record: Fields = {"app": name, "epoch": run, "time": self._ledger.now_ms, "parts": []}
+        record: Fields = {
+            "app": name, "epoch": run, "time": self._ledger.now_ms, "parts": [], "user": user,
+            "seconds": round(CLAIM_MEMORY_SECONDS),
+        }  # fmt: skip
         self._lsn = self._ledger.append(RecordKind.COMMIT, write_map(record))
-        self._directory.epochs.apply(name, run, record["time"])
+        self._directory.epochs.apply(record)
         return {"run": run}
 
     def _check_run(self, fields: Fields) -> None:
-        app, newest = fields["app"], self._directory.epochs.last(_run_of(fields["app"]))
+        app, newest = fields["app"], self._directory.epochs.last(run_of(fields["app"]))
         if newest not in (-1, fields.get("run")):
             raise Fenced(
                 f"Another run of {app!r} has taken over since this one began, and goes on from what was committed "
                 "before, maybe by an earlier attempt of this commit. This one is refused; let this run end."
             )
-
-    def _check_room(self, app: str) -> None:
-        if not self._directory.epochs.takes(app, self._ledger.now_ms):
-            raise ResourceExhausted(f"{EPOCHS_MAX} applications have committed stages lately, which is the most.")
 
     def _last(self, fields: Fields) -> Fields:
         return {"epoch": self._directory.epochs.last(fields["app"])}
@@ -130,9 +134,10 @@ class StageService:
             }
             for state, stages in plan
         ]  # fmt: skip
-        record = {"app": app, "epoch": epoch, "time": self._ledger.now_ms, "parts": parts}
+        more = {name: fields[name] for name in ("user", "seconds", "run") if fields.get(name) is not None}
+        record = {"app": app, "epoch": epoch, "time": self._ledger.now_ms, "parts": parts, **more}
         lsn = self._lsn = self._ledger.append(RecordKind.COMMIT, write_map(record))
-        self._directory.epochs.apply(app, epoch, record["time"])
+        self._directory.epochs.apply(record)
         for (state, _), part in zip(plan, parts, strict=True):
             state.counters.published += apply_commit(state, part, lsn, self._ledger)
             reserve_ahead(state, self._ledger)
@@ -142,7 +147,7 @@ class StageService:
 
     def _plan(self, fields: Fields) -> list[tuple[DestinationState, list[bytes]]]:
         """Destinations in the order given, each with its stages in the order given; refused when one is amiss."""
-        self._check_room(fields["app"])
+        self._directory.epochs.check_room(fields["app"], fields.get("user"), self._ledger.now_ms)
         plan: dict[int, tuple[DestinationState, list[bytes]]] = {}
         named: set[bytes] = set()
         for entry in fields["stages"]:
@@ -190,11 +195,6 @@ class StageService:
         return {"dropped": sum(len(stages) for _, stages in found.values())}
 
 
-def _run_of(app: str) -> str:
-    """The name under which the number of an application's newest run is kept."""
-    return f"\0run of {app}"
-
-
 def expire_stages(state: DestinationState, ledger: Ledger) -> None:
     """Who staged something and never came back has lost it."""
     stages = state.stages.over(ledger.now_ms)
@@ -203,10 +203,12 @@ def expire_stages(state: DestinationState, ledger: Ledger) -> None:
 
 
 def drop_stages(state: DestinationState, stages: list[bytes], ledger: Ledger) -> int:
-    record = {"destination": state.id, "stages": b"".join(stages)}
-    lsn = ledger.append(RecordKind.UNSTAGE, write_map(record))
-    apply_unstage(state, record, lsn, ledger)
-    return lsn
+    """Drops stages, in as many records as their number needs; returns the last LSN."""
+    most = identities_per_record(ledger.journal.record_limit)
+    for index in range(0, len(stages), most):
+        record = {"destination": state.id, "stages": b"".join(stages[index : index + most])}
+        apply_unstage(state, record, ledger.append(RecordKind.UNSTAGE, write_map(record)), ledger)
+    return state.lsn
 
 
 # ---- what records describe

@@ -37,7 +37,7 @@ def describe_directory(directory: Directory) -> dict[str, Any]:
     return {
         "next_id": directory.next_id, "durable": subscriptions, "names": names,
         "next_incarnation": directory.names.next_incarnation, "deleted": sorted(directory.deleted.items()),
-        # The order of both says who is forgotten first.
+        # The order of the sessions says which is forgotten first.
         "epochs": directory.epochs.fields(), "sessions": list(directory.session_epochs.items()),
     }  # fmt: skip
 

@@ -78,6 +78,8 @@ FLAG_NO_MESSAGE_ID = 1
 FLAG_GROUPS = 2
 """Some message belongs to a message group: the dispatcher must look inside."""
 
+COLUMN_ALIGNMENT = 8
+
 HEADER = struct.Struct("<2sBBIIIBBBBHH16s16sIBBHQQqqq16s16s")
 ENTRY = struct.Struct("<BBHIIII")
 assert HEADER.size == 136

@@ -22,6 +22,11 @@ NOTES = (ORIGIN, REASON, ATTEMPTS, SUBSCRIPTION, OFFSET)
 NOTES_BEGIN = "JMS_tocsin_"
 
 
+def shortened(text: str, size: int) -> str:
+    """As much of a text as so many bytes hold, whole characters only; a question mark for what UTF-8 can't write."""
+    return text.encode("utf-8", "replace")[: max(0, size)].decode("utf-8", "ignore")
+
+
 def lack_of_notes(block: Block, reported: Destination) -> TocsinError | None:
     """Why a client's block can't go to the dead messages of an origin, as `_DMQ:ORIGIN` names them: it must be staged,
     and name the origin and a reason.

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tocsin.model.errors import InvalidDestination
-from tocsin.model.limits import DESTINATION_NAME_BYTES_MAX
+from tocsin.model.errors import InvalidDestination, ProtocolError
+from tocsin.model.limits import COPIES_MAX, DESTINATION_NAME_BYTES_MAX
 
 ADMIN = "_ADMIN"
 LOG = "_LOG"
@@ -84,6 +84,16 @@ def check_name(name: str, what: str = "destination") -> str:
             "and * ? # > are not allowed."
         )
     return name
+
+
+def check_terms(kind: Kind, *, retained: bool, max_age_ms: int, max_bytes: int, min_copies: int) -> None:
+    """Refuses what no destination of a kind can be created with."""
+    if retained and kind is not Kind.TOPIC:
+        raise InvalidDestination("Only topics can be retained; a queue keeps its messages until they are consumed.")
+    if (max_age_ms or max_bytes) and not retained:
+        raise InvalidDestination("A largest age or size needs a retained topic.")
+    if not 1 <= min_copies <= COPIES_MAX:
+        raise ProtocolError(f"The field 'min_copies' of a request must be a number from 1 to {COPIES_MAX}.")
 
 
 def check_creatable(name: str) -> str:

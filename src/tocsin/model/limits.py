@@ -176,7 +176,10 @@ STAGE_SECONDS_MAX = 7 * 24 * 3_600.0
 APP_NAME_BYTES_MAX = 255
 EPOCHS_MAX = 100_000
 """Applications whose last committed epoch a group remembers."""
+EPOCHS_PER_USER_MAX = EPOCHS_MAX // 10
 EPOCH_MEMORY_SECONDS = 30 * 24 * 3_600.0
+CLAIM_MEMORY_SECONDS = STAGE_SECONDS_MAX
+"""How long a run that has taken over and committed nothing fences earlier ones: what those had staged is over then."""
 
 # Drains.
 DRAINS_PER_QUEUE_MAX = 64
@@ -379,6 +382,8 @@ SETTLED_RANGES_PER_LOOK = 16_384
 """So many ranges a consumer settles between two looks at how many it holds."""
 LOCKS_PER_CONSUMER_MAX = 1_000_000
 """Rows, and parts of rows, that a consumer was given and has not settled; then it gets no more for now."""
+LEASES_PER_LOOK_MAX = 65_536
+"""Rows, and parts of rows, whose lease ends at one look at a view: each may be a range of the record that says so."""
 CLIENT_IDS_MAX = 10 * CONNECTIONS_MAX
 NAME_SLOTS = 1_024
 NAMES_MAX = 10 * DESTINATIONS_MAX
@@ -441,7 +446,9 @@ assert PROPERTIES_MAX < CLIENT_COLUMNS_MAX < BATCH_COLUMNS_MAX
 assert DESTINATIONS_MAX <= PAGES_MAX * PAGE_ITEMS_MAX, "all destinations can be listed"
 assert 6 * STAGES_PER_COMMIT_MAX < VALUE_ITEMS_MAX, "a request names each stage by a map of up to five values"
 assert STAGES_PER_COMMIT_MAX <= STAGES_PER_DESTINATION_MAX, "what was staged can be committed"
-assert STAGE_SECONDS_DEFAULT <= STAGE_SECONDS_MAX < EPOCH_MEMORY_SECONDS, "who can still commit is still known"
+assert STAGE_SECONDS_DEFAULT <= STAGE_SECONDS_MAX <= CLAIM_MEMORY_SECONDS < EPOCH_MEMORY_SECONDS, (
+    "who can still commit is still known"
+)
 assert PREFETCH_DEFAULT <= PREFETCH_MAX <= DELIVERY_RESERVE_MESSAGES
 assert COMMANDS_PER_TURN <= INBOX_COMMANDS_MAX
 assert DRAIN_RANGES_PER_TAKE < DRAIN_RANGES_PER_ANSWER and 4 * DRAIN_RANGES_PER_ANSWER < VALUE_ITEMS_MAX

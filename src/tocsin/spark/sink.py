@@ -66,8 +66,11 @@ def commit_epoch(sink: SinkOptions, messages: Messages) -> None:
     """Makes everything visible that the tasks have staged, once."""
     epoch, receipts = _staged(messages)
     if epoch is not None and receipts:
+        # A write that nobody can repeat is remembered while its stages could still be there, and no longer.
+        seconds = None if epoch.repeatable else sink.stage_seconds
         with failing_clearly(COMMITTED_ONCE if epoch.repeatable else LOOK_FIRST):
-            connection_to(sink.server, patient=True).commit_stages(epoch.app, epoch.number, receipts, run=epoch.run)
+            connection = connection_to(sink.server, patient=True)
+            connection.commit_stages(epoch.app, epoch.number, receipts, run=epoch.run, seconds=seconds)
 
 
 def abort_epoch(sink: SinkOptions, messages: Messages) -> None:
