@@ -85,8 +85,10 @@ class Dialogue:
         self.core.tick(self.now_seconds)
 
     def connect(self) -> None:
-        """Up to the HELLO."""
+        """Up to the HELLO; a core that pauses before it is waited for."""
         self.core.tick(self.now_seconds)
+        while self.core.dial is None and (deadline := self.core.next_deadline()) is not None:
+            self.pass_time(deadline - self.now_seconds)
         assert self.core.dial is not None
         self.core.connected(self.now_seconds)
 
