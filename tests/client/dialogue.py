@@ -207,6 +207,7 @@ class Dialogue:
 _REPLIES: dict[str, dict[str, Any]] = {
     "session.open": {"producer_id": PRODUCER, "epoch": 1, "resumed": False},
     "producer.open": {"last_sequence": 0, "credit": 10_000_000},
+    "destination.list": {"destinations": [], "more": False},
 }
 
 

@@ -6,6 +6,7 @@ import os
 import socket
 from array import array
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,27 @@ def test_a_refusal_means_no_files_and_silence_is_an_error(monkeypatch: pytest.Mo
 
 def test_an_answer_without_files_is_none() -> None:
     assert StoredFiles.of({"files": [], "more": False}) is None
+    file = {"path": "/a", "first": 0, "end": 1, "position": 80, "bytes": 100}
+    assert StoredFiles.of({"files": [file], "more": False}) is None, "it does not say of which journal they are"
+
+
+def test_sizes_that_no_file_has_are_not_mapped(store: StreamStore) -> None:
+    stored = told(store, 0, TOTAL)
+    assert stored is not None
+    for size in (-1, 0, 2**63 - 1, 2**64):
+        files = (replace(stored.files[0], bytes=size),)
+        found = local_blocks(StoredFiles(store.journal_id, STREAM, files, False), no_more, 0, TOTAL)
+        assert list(found) == []
+
+
+def test_an_entry_with_fewer_messages_than_it_says_is_not_read(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    Bench(disk).close()
+    store = StreamStore(disk, file_bytes=1_536)
+    store.recover()
+    stored = b"".join(write_publish(STREAM, 999, 5, block(0), (1,)))
+    store.append(STREAM, [StreamEntry(Offset(0), 10 * COUNT, 1_000, Lsn(1), stored)])
+    assert list(read(store, 0, 10 * COUNT)) == []
 
 
 def test_large_ranges_on_the_host_are_worth_it_and_others_on_request() -> None:

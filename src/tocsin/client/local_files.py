@@ -57,14 +57,14 @@ class StoredFiles:
     @classmethod
     def of(cls, reply: Fields) -> StoredFiles | None:
         """None when nothing of the range is in files that can be told."""
-        if not reply["files"]:
+        journal, stream = reply.get("journal"), reply.get("stream")
+        if not reply["files"] or journal is None or stream is None:
             return None
         files = [
-            StoredFile(str(each["path"]), *(int(each[name]) for name in ("first", "end", "position", "bytes")))
+            StoredFile(each["path"], each["first"], each["end"], each["position"], each["bytes"])
             for each in reply["files"]
         ]
-        journal, stream = bytes(reply["journal"]), int(reply["stream"])
-        return cls(journal, stream, tuple(files), bool(reply["more"]), reply.get("identity"))
+        return cls(journal, stream, tuple(files), reply["more"], reply.get("identity"))
 
 
 Ask = Callable[[int], StoredFiles | None]
@@ -120,12 +120,14 @@ def _file_blocks(stored: StoredFiles, file: StoredFile, position: int, end: int)
             if not first <= position < first + count:
                 raise JournalDamaged(f"Offsets {first} to {first + count} are where {position} was to be.")
             block = Block(stored_block(content))
+            if block.count < count:
+                raise JournalDamaged(f"The block at offset {first} has {block.count} messages, not {count}.")
             last = min(first + count, file.end, end)
             yield RangeBlock(first, append_time, [(position - first, last - first)], block)
             position = last
             if position >= min(file.end, end):
                 return
-    except (OSError, ValueError, TocsinError) as error:
+    except (OSError, ValueError, OverflowError, TocsinError) as error:
         LOG.debug("%s is not read from offset %d on: %s", file.path, position, error)
 
 
@@ -136,7 +138,7 @@ def _map(file: StoredFile) -> memoryview:
     try:
         found = os.fstat(descriptor)
         # Reading a map behind the end of its file would end this process.
-        if not stat.S_ISREG(found.st_mode) or found.st_size < file.bytes:
+        if not stat.S_ISREG(found.st_mode) or not 0 < file.bytes <= found.st_size:
             raise JournalDamaged("It is no file, or shorter than the server says.")
         return memoryview(mmap.mmap(descriptor, file.bytes, access=mmap.ACCESS_READ))
     finally:
