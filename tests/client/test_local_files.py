@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
@@ -169,6 +170,58 @@ def test_whatever_else_is_at_the_path_is_left_alone(store: StreamStore, tmp_path
     for path in (tmp_path / "pipe", tmp_path / "empty", tmp_path, tmp_path / "nothing", Path("/dev/zero")):
         files = (StoredFile(str(path), 0, TOTAL, 80, 0 if path.name == "empty" else 1_000),)
         assert list(local_blocks(StoredFiles(store.journal_id, STREAM, files, False), no_more, 0, TOTAL)) == []
+
+
+def refused(store: StreamStore, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether nothing of the first file is read; then nobody has even opened it."""
+    stored = told(store, 0, TOTAL)
+    assert stored is not None
+    opened: list[str] = []
+    system_open = os.open
+
+    def note(path: str, *rest: Any) -> int:
+        opened.append(path)
+        return system_open(path, *rest)
+
+    monkeypatch.setattr(os, "open", note)
+    found = list(local_blocks(stored, no_more, 0, TOTAL))
+    monkeypatch.undo()
+    assert bool(found) is bool(opened)
+    return not found
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_file_that_others_can_write_to_is_not_mapped(
+    store: StreamStore, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    path = store.parts(STREAM, 0, TOTAL)[0].path
+    os.chmod(path, 0o644)
+    assert not refused(store, monkeypatch)
+    os.chmod(path, mode)
+    assert refused(store, monkeypatch)
+
+
+def test_a_link_to_a_file_is_not_followed(store: StreamStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = store.parts(STREAM, 0, TOTAL)[0].path
+    os.rename(path, path + ".away")
+    os.symlink(path + ".away", path)
+    assert refused(store, monkeypatch)
+
+
+def test_a_file_of_another_user_is_not_mapped_and_one_of_root_is(
+    store: StreamStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner could cut it while it is read, which would end this process."""
+    own = os.stat(store.parts(STREAM, 0, TOTAL)[0].path).st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    assert bool(list(read(store, 0, TOTAL))) is (own == 0)
+    monkeypatch.undo()
+    stranger = os.stat_result((stat.S_IFREG | 0o600, 1, 1, 1, own + 1, 1, 1 << 40, 0, 0, 0))
+    monkeypatch.setattr(os, "lstat", lambda path: stranger)
+    assert list(read(store, 0, TOTAL)) == []
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "fstat", lambda descriptor: stranger)
+    assert list(read(store, 0, TOTAL)) == [], "it was put there after the first look"
 
 
 def test_a_refusal_means_no_files_and_silence_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
