@@ -88,8 +88,10 @@ class Dialogue:
         self.core.tick(self.now_seconds)
 
     def connect(self) -> None:
-        """Up to the HELLO."""
+        """Up to the HELLO; a core that pauses before it is waited for."""
         self.core.tick(self.now_seconds)
+        while self.core.dial is None and (deadline := self.core.next_deadline()) is not None:
+            self.pass_time(deadline - self.now_seconds)
         assert self.core.dial is not None
         self.core.connected(self.now_seconds)
 
@@ -208,6 +210,7 @@ class Dialogue:
 _REPLIES: dict[str, dict[str, Any]] = {
     "session.open": {"producer_id": PRODUCER, "epoch": 1, "resumed": False},
     "producer.open": {"last_sequence": 0, "credit": 10_000_000},
+    "destination.list": {"destinations": [], "more": False},
 }
 
 

@@ -199,6 +199,19 @@ def test_a_server_that_is_not_there_is_named() -> None:
     run(scenario())
 
 
+def test_whatever_goes_wrong_in_opening_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_path: str) -> socket.socket:
+        b"\xff".decode()
+        raise AssertionError
+
+    async def scenario() -> None:
+        with pytest.raises(errors.ConnectionFailed, match=r"unix:/nowhere could be opened.*can't decode"):
+            await connect("tocsin://unix:/nowhere")
+
+    monkeypatch.setattr("tocsin.runtime.local.dial", broken)
+    run(scenario())
+
+
 def test_the_client_id_can_be_set_once_before_use(server: FakeServer) -> None:
     async def scenario() -> None:
         async with await connect(server.url) as connection:

@@ -157,6 +157,40 @@ def test_a_connection_healed_in_time_tells_nobody() -> None:
     assert not dialogue.core.untold
 
 
+def test_servers_that_greet_and_hang_up_are_given_up_in_time() -> None:
+    dialogue = Dialogue(reconnect_timeout=5.0)
+    dialogue.login()
+    dialogue.pass_time(9)
+    dialogue.ping()
+    dialogue.lose()
+    lost_at, logins = dialogue.now_seconds, 0
+    while dialogue.phase() is not Phase.CLOSED:
+        if dialogue.core.dial is not None:
+            dialogue.login()
+            dialogue.lose()
+            logins += 1
+        deadline = dialogue.core.next_deadline()
+        assert deadline is not None and logins < 10
+        dialogue.pass_time(deadline - dialogue.now_seconds)
+
+    assert dialogue.now_seconds == lost_at + 5.0
+    (error,) = dialogue.core.untold
+    assert "No connection has worked for 5 s; last: The test has cut the line." in str(error)
+
+
+def test_a_server_that_greets_and_says_nothing_more_is_given_up_in_time() -> None:
+    dialogue = Dialogue(reconnect_timeout=50.0)
+    dialogue.login(heartbeat=1.0)
+    while dialogue.phase() is not Phase.CLOSED:
+        deadline = dialogue.core.next_deadline()
+        assert deadline is not None and dialogue.now_seconds < 1_100
+        dialogue.pass_time(deadline - dialogue.now_seconds)
+        if dialogue.core.dial is not None:
+            dialogue.login(heartbeat=1.0)
+    (error,) = dialogue.core.untold
+    assert "silent" in str(error)
+
+
 def test_a_client_id_that_is_still_held_is_tried_again_after_a_loss() -> None:
     dialogue = Dialogue(client_id="me")
     dialogue.login()

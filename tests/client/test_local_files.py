@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from array import array
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +172,58 @@ def test_whatever_else_is_at_the_path_is_left_alone(store: StreamStore, tmp_path
         assert list(local_blocks(StoredFiles(store.journal_id, STREAM, files, False), no_more, 0, TOTAL)) == []
 
 
+def refused(store: StreamStore, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether nothing of the first file is read; then nobody has even opened it."""
+    stored = told(store, 0, TOTAL)
+    assert stored is not None
+    opened: list[str] = []
+    system_open = os.open
+
+    def note(path: str, *rest: Any) -> int:
+        opened.append(path)
+        return system_open(path, *rest)
+
+    monkeypatch.setattr(os, "open", note)
+    found = list(local_blocks(stored, no_more, 0, TOTAL))
+    monkeypatch.undo()
+    assert bool(found) is bool(opened)
+    return not found
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_file_that_others_can_write_to_is_not_mapped(
+    store: StreamStore, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    path = store.parts(STREAM, 0, TOTAL)[0].path
+    os.chmod(path, 0o644)
+    assert not refused(store, monkeypatch)
+    os.chmod(path, mode)
+    assert refused(store, monkeypatch)
+
+
+def test_a_link_to_a_file_is_not_followed(store: StreamStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = store.parts(STREAM, 0, TOTAL)[0].path
+    os.rename(path, path + ".away")
+    os.symlink(path + ".away", path)
+    assert refused(store, monkeypatch)
+
+
+def test_a_file_of_another_user_is_not_mapped_and_one_of_root_is(
+    store: StreamStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner could cut it while it is read, which would end this process."""
+    own = os.stat(store.parts(STREAM, 0, TOTAL)[0].path).st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    assert bool(list(read(store, 0, TOTAL))) is (own == 0)
+    monkeypatch.undo()
+    stranger = os.stat_result((stat.S_IFREG | 0o600, 1, 1, 1, own + 1, 1, 1 << 40, 0, 0, 0))
+    monkeypatch.setattr(os, "lstat", lambda path: stranger)
+    assert list(read(store, 0, TOTAL)) == []
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "fstat", lambda descriptor: stranger)
+    assert list(read(store, 0, TOTAL)) == [], "it was put there after the first look"
+
+
 def test_a_refusal_means_no_files_and_silence_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = range_spec("topic:news", 0, 9, None, None, RANGE_BUFFER_BYTES, False, None)
 
@@ -192,6 +246,27 @@ def test_a_refusal_means_no_files_and_silence_is_an_error(monkeypatch: pytest.Mo
 
 def test_an_answer_without_files_is_none() -> None:
     assert StoredFiles.of({"files": [], "more": False}) is None
+    file = {"path": "/a", "first": 0, "end": 1, "position": 80, "bytes": 100}
+    assert StoredFiles.of({"files": [file], "more": False}) is None, "it does not say of which journal they are"
+
+
+def test_sizes_that_no_file_has_are_not_mapped(store: StreamStore) -> None:
+    stored = told(store, 0, TOTAL)
+    assert stored is not None
+    for size in (-1, 0, 2**63 - 1, 2**64):
+        files = (replace(stored.files[0], bytes=size),)
+        found = local_blocks(StoredFiles(store.journal_id, STREAM, files, False), no_more, 0, TOTAL)
+        assert list(found) == []
+
+
+def test_an_entry_with_fewer_messages_than_it_says_is_not_read(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    Bench(disk).close()
+    store = StreamStore(disk, file_bytes=1_536)
+    store.recover()
+    stored = b"".join(write_publish(STREAM, 999, 5, block(0), (1,)))
+    store.append(STREAM, [StreamEntry(Offset(0), 10 * COUNT, 1_000, Lsn(1), stored)])
+    assert list(read(store, 0, 10 * COUNT)) == []
 
 
 def test_large_ranges_on_the_host_are_worth_it_and_others_on_request() -> None:

@@ -332,3 +332,13 @@ def test_an_error_that_was_not_told_yet_is_told_before_it_is_closed(server: Fake
         connection._line.core.tell(lost)
     connection.close()
     assert told == [lost]
+
+
+def test_whatever_goes_wrong_in_opening_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_path: str) -> socket.socket:
+        b"\xff".decode()
+        raise AssertionError
+
+    monkeypatch.setattr("tocsin.runtime.local.dial", broken)
+    with pytest.raises(errors.ConnectionFailed, match=r"unix:/nowhere could be opened.*can't decode"):
+        connect("tocsin://unix:/nowhere")

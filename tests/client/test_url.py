@@ -41,6 +41,12 @@ def test_a_local_socket_is_named_by_its_path(text: str, path: str) -> None:
     assert url.client_id == ("me" if "client_id" in text else None)
 
 
+@pytest.mark.parametrize("host", ["a" * 63 + ".example", "server.example.", "m\u00fcnchen.example", "under_score"])
+def test_hosts_that_can_be_looked_up(host: str) -> None:
+    assert parse_url(f"tocsin://{host}").hosts == ((host, 7177),)
+    assert parse_url("tocsin://[fe80::1%eth0]").hosts == (("fe80::1%eth0", 7177),)
+
+
 def test_a_local_socket_may_be_one_of_a_list() -> None:
     url = parse_url("tocsin://one:1,unix:/a/b.socket,two/?heartbeat=2")
     assert [place.path for place in url.hosts] == [None, "/a/b.socket", None]
@@ -54,6 +60,10 @@ def test_a_local_socket_may_be_one_of_a_list() -> None:
         ("http://localhost", "tocsin://"),
         ("tocsin://", "no host"),
         ("tocsin://one,,two", "no host"),
+        ("tocsin://a..b", "between two dots"),
+        ("tocsin://.one:7177", "between two dots"),
+        ("tocsin://one," + "a" * 64 + ".example:1", "1 to 63 characters"),
+        ("tocsin://one\udcff", "not written as one"),
         ("tocsin://one:port", "port"),
         ("tocsin://one:0", "port"),
         ("tocsin://one:65536", "port"),
@@ -76,6 +86,7 @@ def test_a_bad_url_gets_a_sentence(text: str, complaint: str) -> None:
 
 
 def test_a_password_is_never_shown() -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse_url("tocsin://ada:lovelace@one:port")
-    assert "lovelace" not in str(caught.value)
+    for text in ("tocsin://ada:lovelace@one:port", "tocsin://lovelace..:1"):
+        with pytest.raises(ConfigError) as caught:
+            parse_url(text)
+        assert "lovelace" not in str(caught.value)

@@ -1,7 +1,7 @@
 """The library that applications import: one machine with two thin shells, threads and asyncio.
 
 core                     the connection's machine. Its mechanisms: core_dialing, core_login, core_requests,
-                         core_sessions, core_publishing, core_consuming, core_reading, core_settling,
+                         core_sessions, core_publishing, core_consuming, core_reading, core_credit, core_settling,
                          core_acknowledging
 server_fields            what a server may say in the fields that the core goes by
 port                     what the core's objects need of a shell

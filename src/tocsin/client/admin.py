@@ -10,7 +10,6 @@ from tocsin.client import operations
 from tocsin.client.core import Core
 from tocsin.client.pending import Steps
 from tocsin.model.destination import Destination, parse_destination
-from tocsin.model.errors import ProtocolError
 from tocsin.model.limits import PAGE_ITEMS_MAX, PAGES_MAX
 from tocsin.model.properties import JMSX_NAMES
 
@@ -52,10 +51,7 @@ class DestinationInfo:
     def of(cls, fields: Mapping[str, Any], destination: Destination | None = None) -> DestinationInfo:
         details = {name: value for name, value in fields.items() if name != "id"}
         if destination is None:
-            text = details.get("destination")
-            if not isinstance(text, str):
-                raise ProtocolError("The server's list of destinations has an entry without a name.")
-            destination = parse_destination(text)
+            destination = parse_destination(details["destination"])
         return cls(destination, details)
 
     @property
@@ -78,7 +74,7 @@ def list_steps(core: Core, prefix: str) -> Steps[list[DestinationInfo]]:
         fields["prefix"] = prefix
     for _ in range(PAGES_MAX):
         reply = yield from operations.request(core, 0, "destination.list", dict(fields))
-        page = [DestinationInfo.of(entry) for entry in reply.get("destinations", [])]
+        page = [DestinationInfo.of(entry) for entry in reply["destinations"]]
         found += page
         if not reply.get("more") or not page:
             break

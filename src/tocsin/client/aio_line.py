@@ -263,7 +263,8 @@ class AioLine:
         try:
             async with asyncio.timeout(self.core.settings.connect_timeout):
                 transport, binding = await self._open(wire, place)
-        except (OSError, TimeoutError) as error:
+        except Exception as error:
+            # Whatever it was: whoever waits for the connection would wait for ever.
             with self.lock:
                 self.core.connect_failed(time.monotonic(), connect_failure(place, error))
                 self.flush()

@@ -180,13 +180,12 @@ class Core:
         else:
             self._lose(self._now, error)
 
-    def _lose(self, now: float, error: TocsinError) -> None:
-        """The line is gone; everything waits for another, until it is given up."""
+    def _lose(self, now: float, error: TocsinError, last_sign: float | None = None) -> None:
+        """The line is gone, or was since the server's last sign; everything waits for another, until it is given up."""
         if self.phase is Phase.CLOSED:
             return
         self._now = now
         self.hurry = True
-        was_online = self.phase in (Phase.ONLINE, Phase.RESUMING)
         self.phase = Phase.DOWN
         self.dial = None
         self._last_error = error
@@ -195,7 +194,7 @@ class Core:
         self.requests.lost()
         for session in self.sessions.values():
             session.lost()
-        self._dialing.lost(now, was_online)
+        self._dialing.lost(now, now if last_sign is None else last_sign)
         if not self.ready.done and self._dialing.has_tried_all:
             self.give_up(error)
 
@@ -294,7 +293,7 @@ class Core:
     def _tick_down(self, now: float) -> None:
         if self._dialing.is_hopeless(now):
             seconds = self.settings.reconnect_timeout
-            error = ConnectionFailed(f"No server could be reached for {seconds:g} s; last: {self._last_error}")
+            error = ConnectionFailed(f"No connection has worked for {seconds:g} s; last: {self._last_error}")
             error.__cause__ = self._last_error
             self.give_up(error)
         elif self._dialing.is_due(now):
@@ -303,7 +302,8 @@ class Core:
 
     def _tick_up(self, now: float) -> None:
         if now >= self._heard_at + 2 * self._heartbeat:
-            self._lose(now, ConnectionFailed(f"The server has been silent for {now - self._heard_at:.1f} s."))
+            silent = ConnectionFailed(f"The server has been silent for {now - self._heard_at:.1f} s.")
+            self._lose(now, silent, self._heard_at)
             return
         if now >= self._said_at + self._heartbeat:
             self.output.append(signal(FrameType.PING))
@@ -400,7 +400,7 @@ class Core:
         told = fields.get("time_ms")
         self._server_ahead_ms = None if told is None else told - self.port.steady_ms()
         self._login_until = None
-        self._dialing.succeeded()
+        self._dialing.welcomed(self._now)
         self._renew_at = self._now + RENEW_SECONDS
         self.hurry = True
         self.phase = Phase.RESUMING

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tocsin.client.consumer_spec import ConsumerSpec
+from tocsin.client.core_credit import check_credit
 from tocsin.client.core_settling import Settlements, name_lost, not_acknowledged
 from tocsin.client.delivered import Decoded, ReceivedMessage, Run, check_within
 from tocsin.client.pending import OpenEnded, Pending, finished
@@ -193,7 +194,7 @@ class ConsumerState:
             return finished()
         if not self.lazy:
             self.settlements.flush()
-        if self.spec.prefetch == 0 and self.granted == self.received and self.ready:
+        if self.spec.prefetch == 0 and self.granted <= self.received and self.ready:
             self._grant(self.received + 1)
         if self.waiter is None or self.waiter.done:
             self.waiter = self.new_waiter()
@@ -230,6 +231,7 @@ class ConsumerState:
     def on_deliver(self, deliver: Deliver) -> None:
         self.received += sum(end - start for start, end, _, _ in deliver.ranges)
         self.received_bytes += len(deliver.block)
+        check_credit(self)
         offset = deliver.offset
         ranges = [(offset + start, offset + end) for start, end, _, _ in deliver.ranges]
         if self.settles:
@@ -322,7 +324,9 @@ class ConsumerState:
 
     def _grant(self, messages: int) -> None:
         self.granted = messages
-        self.granted_bytes = self.received_bytes + max(0, self.spec.buffer_bytes - self.buffered_bytes)
+        # What was granted once stays so: the server goes by the most that it has heard of.
+        room = max(0, self.spec.buffer_bytes - self.buffered_bytes)
+        self.granted_bytes = max(self.granted_bytes, self.received_bytes + room)
         frame = write_credit(self.session.number, Credit(self.number, self.granted, self.granted_bytes))
         self.session.core.output.append(frame)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tocsin.client.consumer_spec import ConsumerSpec
 from tocsin.client.core_consuming import ConsumerState
+from tocsin.client.core_credit import check_credit
 from tocsin.client.delivered import check_within
 from tocsin.client.pending import Pending
 from tocsin.model.batch import Block
@@ -58,6 +59,7 @@ class RangeState(ConsumerState):
         size = len(deliver.block)
         ranges = [(start, end) for start, end, _, _ in deliver.ranges]
         self.received_bytes += size
+        check_credit(self)
         self.position = deliver.offset + ranges[-1][1]
         if self.spec.mode == "browse":
             # Begun anew after a reconnect, it shows again what was here before.

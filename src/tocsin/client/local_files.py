@@ -1,9 +1,9 @@
 """Ranges of retained topics out of the server's own files, for readers on its host that may open them.
 
 The server says in which files a range is and up to where they are whole; they are mapped, and blocks are windows into
-them: nothing is sent and nothing copied. Whatever is in the way (another host, no right to read, a file that retention
-has removed, a byte that has changed) ends it, and the rest of the range comes over the connection, which tells of
-whatever is worth telling.
+them: nothing is sent and nothing copied. Whatever is in the way (another host, no right to read, a file that another
+user could change, one that retention has removed, a byte that is another) ends it, and the rest of the range comes over
+the connection, which tells of whatever is worth telling.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tocsin.model.destination import Kind
 from tocsin.model.errors import JournalDamaged, TimedOut, TocsinError
 from tocsin.model.limits import LOCAL_MESSAGES_MIN
 from tocsin.model.stored_block import stored_block
+from tocsin.runtime.ownership import check_status
 
 LOG = logging.getLogger("tocsin.client")
 
@@ -57,14 +58,14 @@ class StoredFiles:
     @classmethod
     def of(cls, reply: Fields) -> StoredFiles | None:
         """None when nothing of the range is in files that can be told."""
-        if not reply["files"]:
+        journal, stream = reply.get("journal"), reply.get("stream")
+        if not reply["files"] or journal is None or stream is None:
             return None
         files = [
-            StoredFile(str(each["path"]), *(int(each[name]) for name in ("first", "end", "position", "bytes")))
+            StoredFile(each["path"], each["first"], each["end"], each["position"], each["bytes"])
             for each in reply["files"]
         ]
-        journal, stream = bytes(reply["journal"]), int(reply["stream"])
-        return cls(journal, stream, tuple(files), bool(reply["more"]), reply.get("identity"))
+        return cls(journal, stream, tuple(files), reply["more"], reply.get("identity"))
 
 
 Ask = Callable[[int], StoredFiles | None]
@@ -120,24 +121,34 @@ def _file_blocks(stored: StoredFiles, file: StoredFile, position: int, end: int)
             if not first <= position < first + count:
                 raise JournalDamaged(f"Offsets {first} to {first + count} are where {position} was to be.")
             block = Block(stored_block(content))
+            if block.count < count:
+                raise JournalDamaged(f"The block at offset {first} has {block.count} messages, not {count}.")
             last = min(first + count, file.end, end)
             yield RangeBlock(first, append_time, [(position - first, last - first)], block)
             position = last
             if position >= min(file.end, end):
                 return
-    except (OSError, ValueError, TocsinError) as error:
+    except (OSError, ValueError, OverflowError, TocsinError) as error:
         LOG.debug("%s is not read from offset %d on: %s", file.path, position, error)
 
 
 def _map(file: StoredFile) -> memoryview:
-    """The map lives as long as anything refers to it; what retention removes meanwhile stays readable."""
-    # What is no file of ours must not make us wait, such as a pipe.
-    descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    """The map lives as long as anything refers to it; what retention removes meanwhile stays readable.
+
+    Reading a map behind the end of its file would end this process: nobody else may be able to cut it.
+    """
+    # Before it is opened: that alone may do something, or wait, where it is no file.
+    _check_trusted(file, os.lstat(file.path))
+    descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
-        found = os.fstat(descriptor)
-        # Reading a map behind the end of its file would end this process.
-        if not stat.S_ISREG(found.st_mode) or found.st_size < file.bytes:
-            raise JournalDamaged("It is no file, or shorter than the server says.")
+        _check_trusted(file, os.fstat(descriptor))
         return memoryview(mmap.mmap(descriptor, file.bytes, access=mmap.ACCESS_READ))
     finally:
         os.close(descriptor)
+
+
+def _check_trusted(file: StoredFile, found: os.stat_result) -> None:
+    """A server may name any path, and need not be what it says."""
+    check_status(file.path, found, os.geteuid(), file.path)
+    if not stat.S_ISREG(found.st_mode) or not 0 < file.bytes <= found.st_size:
+        raise JournalDamaged("It is no file, or shorter than the server says.")

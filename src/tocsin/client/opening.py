@@ -118,9 +118,12 @@ def connect_failure(place: Place, error: Exception) -> ConnectionFailed:
     elif isinstance(error, ssl.SSLError):
         reason = getattr(error, "verify_message", None) or tls_reason or error.args[0]
         failure = ConnectionFailed(f"TLS with {place} failed: {reason}. Does the server speak TLS, with a known CA?")
-    else:
-        reason = getattr(error, "strerror", None) or str(error) or "no answer in time"
+    elif isinstance(error, OSError):
+        reason = error.strerror or str(error) or "no answer in time"
         failure = ConnectionFailed(f"No server answers at {place}: {reason}. Is it running?")
+    else:
+        # Such as a certificate with names that are no text.
+        failure = ConnectionFailed(f"No connection to {place} could be opened: {error}. Is it a tocsin server?")
     failure.__cause__ = error
     return failure
 

@@ -445,7 +445,7 @@ class Line:
     def _connect(self, place: Place) -> None:
         try:
             line, binding = dial(self.core.settings, self._tls, place)
-        except OSError as error:
+        except Exception as error:
             with self.lock:
                 self.core.connect_failed(time.monotonic(), connect_failure(place, error))
             return

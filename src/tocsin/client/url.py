@@ -100,12 +100,24 @@ def _read_host(place: str) -> tuple[str, int]:
         raise ConfigError(
             "The server's URL names no host; write host:port, or [address]:port for IPv6, behind the @ of a login."
         )
+    _check_name(host)
     if not port:
         return host, PORT_DEFAULT
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
         # It may be a password whose @ and host were forgotten.
         raise ConfigError("A port in the server's URL is not a number from 1 to 65535; a login ends with @.")
     return host, int(port)
+
+
+def _check_name(host: str) -> None:
+    """Whether a host may be called so. It is not shown: it may be a password whose @ and host were forgotten."""
+    try:
+        host.encode("idna")  # As it is when it is looked up.
+    except UnicodeError:
+        raise ConfigError(
+            "A host in the server's URL is not written as one: there are 1 to 63 characters between two dots, "
+            "as in server.example."
+        ) from None
 
 
 def _read_options(query: str) -> tuple[dict[str, str], dict[str, float]]:

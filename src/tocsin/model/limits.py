@@ -415,6 +415,8 @@ ACKNOWLEDGE_WITHIN_SECONDS = 0.005
 REDELIVERY_LIMIT = 10
 RECONNECT_PAUSE_SECONDS_FIRST = 0.05
 RECONNECT_PAUSE_SECONDS_MAX = 5.0
+CONNECTION_WORKS_SECONDS = 2.0
+"""A connection that lasts so long has worked: when it is lost, the client comes back at once, and tries anew."""
 
 assert MESSAGE_BYTES_DEFAULT <= MESSAGE_BYTES_MAX < BLOCK_BYTES_MAX
 assert BLOCK_BYTES_MAX < FRAME_BYTES_MAX < SEGMENT_BYTES_DEFAULT // 2, "a largest block must fit a segment"
