@@ -87,7 +87,8 @@ class _Connection(asyncio.Protocol):
             line.close()
             self._over()
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, OSError):
-            raise error
+            told = {"message": "A connection could not be begun", "exception": error, "protocol": self}
+            task.get_loop().call_exception_handler(told)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
