@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.client_manager.entrance import Entrance, place_of
+from tocsin.client_manager.entrance import Entrance
 from tocsin.client_manager.machine import Settings
 from tocsin.model.entrance_limits import UNPROVED_PER_ADDRESS_MIN, UNPROVED_SHARE
 from tocsin.model.errors import ResourceExhausted, TocsinError, from_code
@@ -22,22 +22,6 @@ def refusal(client: ScriptedClient) -> TocsinError:
 
 def silent(driver: Driver, count: int) -> list[ScriptedClient]:
     return [driver.dial() for _ in range(count)]
-
-
-@pytest.mark.parametrize(
-    ("peer", "place"),
-    [
-        ("10.0.0.7:4711", "10.0.0.7"),
-        ("::ffff:10.0.0.7:4711", "10.0.0.7"),
-        ("2001:db8:1:2:3:4:5:6:4711", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2::9:4711", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0:4711", "fe80::/64"),
-        ("this host", "this host"),
-        ("unknown", "unknown"),
-    ],
-)
-def test_a_place_is_an_address_without_its_port_or_a_network_of_ipv6(peer: str, place: str) -> None:
-    assert place_of(peer) == place
 
 
 def test_an_address_has_its_part_of_the_room_until_its_connections_have_logged_in() -> None:

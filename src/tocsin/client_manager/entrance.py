@@ -1,31 +1,14 @@
 """How many may come in: a bound of all connections, and one of those of an address that have not logged in yet.
 
 Without the second, one host that opens connections and says nothing takes all the room for as long as a login may
-take, again and again. An IPv4 address is one place; of IPv6 the first 64 bits are, since one host has all the others.
+take, again and again.
 """
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, ip_address
-
 from tocsin.model.entrance_limits import UNPROVED_PER_ADDRESS_MIN, UNPROVED_SHARE
 from tocsin.model.errors import ResourceExhausted
-
-_NETWORK_BITS = 64
-
-
-def place_of(peer: str) -> str:
-    """Where a connection comes from, of its `address:port`: what its bounds are counted by."""
-    host = peer.rpartition(":")[0] or peer
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return host  # A local socket, or a transport that does not know.
-    if not isinstance(address, IPv6Address):
-        return host
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return f"{IPv6Address(int(address) >> _NETWORK_BITS << _NETWORK_BITS)}/{_NETWORK_BITS}"
+from tocsin.model.peer_place import place_of
 
 
 class Entrance:
