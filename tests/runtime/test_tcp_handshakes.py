@@ -21,12 +21,12 @@ class Queued:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(handshakes, "HANDSHAKES_MAX", 1)
         authority = Authority(folder, "authority")
-        self._tls, self.client = server_context(authority.issue(HOST)), client_context(ca=authority.path)
+        self.tls, self.client = server_context(authority.issue(HOST)), client_context(ca=authority.path)
 
     async def open(self, seconds: float = 60.0) -> None:
         self.events = Recorder(over_tls=True)
         self.server = TcpServer(self.events, handshake_seconds=seconds)
-        self.port = await self.server.listen(HOST, 0, self._tls)
+        self.port = await self.server.listen(HOST, 0, lambda: self.tls)
         _, self.silent = await by_tcp(self.server, self.port)
         self.first = await self.events.here.get()
 
@@ -56,6 +56,27 @@ def test_a_handshake_waits_for_its_turn_without_an_object_of_tls(
         assert await queued.events.gone.get() == queued.first
         while len(queued.server.handshakes):
             await asyncio.sleep(0)
+        writer.close()
+        await queued.close()
+
+    run_on(loop_factory, run)
+
+
+@pytest.mark.parametrize("loop_factory", LOOPS)
+def test_a_handshake_has_the_context_that_is_in_use_when_it_begins(
+    loop_factory: LoopFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued = Queued(tmp_path, monkeypatch)
+    other = Authority(tmp_path, "other")
+
+    async def run() -> None:
+        await queued.open()
+        trusting = client_context(ca=other.path)
+        coming = asyncio.create_task(asyncio.open_connection(HOST, queued.port, ssl=trusting))
+        await queued.events.here.get()
+        queued.tls = server_context(other.issue(HOST, "renewed"))
+        queued.silent.transport.abort()
+        _, writer = await coming
         writer.close()
         await queued.close()
 

@@ -106,7 +106,7 @@ class ClusterService:
                 self.port = await self._tcp.listen(
                     server.host,
                     server.port,
-                    self._access.make_tls(),
+                    self._access.open_tls(),
                     local=server.data_dir if server.local_socket else None,
                 )
         except BaseException:
@@ -245,7 +245,9 @@ class ClusterService:
         self._lock.release()
 
     def reload(self) -> None:
-        """Takes users and certificates that were changed on disk; who has lost the right to be here is sent away."""
+        """Takes users, certificates and trusted authorities that were changed on disk; users who have lost the right to
+        be here are sent away.
+        """
         self._access.reload()
         lost = 0 if self._parts.clients is None else self._parts.clients.clients.review()
         log.info(

@@ -108,7 +108,7 @@ class Service:
             self.port = await self._tcp.listen(
                 self._config.host,
                 self._config.port,
-                self._access.make_tls(),
+                self._access.open_tls(),
                 local=self._config.data_dir if self._config.local_socket else None,
             )
         except BaseException:
@@ -171,7 +171,9 @@ class Service:
         self._lock.release()
 
     def reload(self) -> None:
-        """Takes users and certificates that were changed on disk; who has lost the right to be here is sent away."""
+        """Takes users, certificates and trusted authorities that were changed on disk; users who have lost the right to
+        be here are sent away.
+        """
         self._access.reload()
         lost = self.broker.clients.review()
         log.info(

@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -34,6 +34,10 @@ _READ_BYTES_MAX = 2 * 1024 * 1024
 """Room is made for that much before it is known how much has come."""
 _READS_AT_ONCE_MAX = 16
 """Others wait meanwhile."""
+
+
+Contexts = Callable[[], ssl.SSLContext]
+"""Has the TLS context of the next handshake."""
 
 
 class StreamEvents(Protocol):
@@ -62,7 +66,7 @@ class _Connection(asyncio.Protocol):
     )  # fmt: skip
 
     def __init__(
-        self, registry: TcpServer, events: StreamEvents, number: int, line: socket.socket, tls: ssl.SSLContext | None
+        self, registry: TcpServer, events: StreamEvents, number: int, line: socket.socket, tls: Contexts | None
     ) -> None:
         self._registry = registry
         self._events = events
@@ -89,8 +93,8 @@ class _Connection(asyncio.Protocol):
         self._registry.handshakes.enter(self._number, self._place, partial(self._begin, seconds))
 
     def _begin(self, seconds: float | None) -> None:
-        loop = asyncio.get_running_loop()
-        made = loop.connect_accepted_socket(lambda: self, self._line, ssl=self._tls, ssl_handshake_timeout=seconds)
+        loop, tls = asyncio.get_running_loop(), None if self._tls is None else self._tls()
+        made = loop.connect_accepted_socket(lambda: self, self._line, ssl=tls, ssl_handshake_timeout=seconds)
         self._task = loop.create_task(made)
         self._task.add_done_callback(self._begun)
 
@@ -275,7 +279,7 @@ class TcpServer:
         """The path of the local socket, where there is one."""
         return None if self._local is None else self._local.path
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None, *, local: Path | None = None) -> int:
+    async def listen(self, host: str, port: int, tls: Contexts | None, *, local: Path | None = None) -> int:
         """Returns the port, which the system chose if 0 was asked for.
 
         `local` is a directory for a local socket, of which this process has the lock; what goes there is not encrypted.
@@ -299,7 +303,7 @@ class TcpServer:
         self._doors.append(door)
         door.open()
 
-    async def _listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+    async def _listen(self, host: str, port: int, tls: Contexts | None) -> int:
         loop = asyncio.get_running_loop()
         try:
             doors = [Door(loop, each, partial(self._enter, tls)) for each in await bound_sockets(loop, host, port)]
@@ -314,7 +318,7 @@ class TcpServer:
             raise ConfigError(f"Can't listen on {host} port {port}: {error.strerror or error}.") from error
         return doors[0].address[1]
 
-    def _enter(self, tls: ssl.SSLContext | None, line: socket.socket) -> None:
+    def _enter(self, tls: Contexts | None, line: socket.socket) -> None:
         # The system gives the lowest number that is free: all below this one are in use.
         if descriptor_limit() - line.fileno() <= self._reserve // 2:
             # Whoever counts connections has no room left for them, and these are the last descriptors of files.

@@ -50,16 +50,6 @@ def client_context(
     return context
 
 
-def reload_certificate(context: ssl.SSLContext, own: Certificate) -> None:
-    """Read renewed files into a live context: new connections use them, old ones go on undisturbed.
-
-    The files are tried on a context of their own first, so that a bad pair leaves the live one as it was.
-    A list of trusted authorities can only grow this way; to withdraw one, restart.
-    """
-    _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), own)
-    _load_certificate(context, own)
-
-
 def shown_certificate(own: Certificate) -> bytes:
     """The certificate that a server with these files shows, as DER: the first of its chain."""
     _check_readable("TLS certificate", own.certificate)
