@@ -108,3 +108,17 @@ def test_without_tls_there_is_no_context(tmp_path: Path) -> None:
     assert access.open_tls() is None
     access.reload()
     assert access.url(7177) == "tocsin://127.0.0.1:7177"
+
+
+def test_a_key_that_anybody_may_read_is_told_of(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    for mode, told in ((0o600, 0), (0o640, 0), (0o644, 1), (0o620, 1)):
+        stage.own.key.chmod(mode)
+        caplog.clear()
+        stage.access.reload()
+        assert caplog.text.count(f"run: chmod 600 {stage.own.key}") == told, oct(mode)
+
+
+def test_a_file_without_users_is_told_of(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    UsersFile(stage.users, Credentials).remove("ada")
+    stage.access.reload()
+    assert f"The users file {stage.users} has no users, so nobody can log in" in caplog.text

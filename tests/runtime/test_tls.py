@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -8,11 +9,11 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from tocsin.model.errors import ConfigError
-from tocsin.runtime.tls import Certificate, client_context, server_context
+from tocsin.runtime.tls import Certificate, client_context, server_context, shown_certificate
 
 START = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 END = datetime.datetime(2120, 1, 1, tzinfo=datetime.UTC)
@@ -58,7 +59,9 @@ class Authority:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def private_bytes(key: ec.EllipticCurvePrivateKey, encryption: serialization.KeySerializationEncryption) -> bytes:
+def private_bytes(
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, encryption: serialization.KeySerializationEncryption
+) -> bytes:
     pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     return key.private_bytes(pem, pkcs8, encryption)
 
@@ -143,6 +146,26 @@ def test_a_key_of_another_certificate_is_named(authority: Authority) -> None:
     own, other = authority.issue("mill.example"), authority.issue("mill.example", file="other")
     with pytest.raises(ConfigError, match="does not belong"):
         server_context(Certificate(other.certificate, own.key))
+
+
+def test_a_key_of_another_kind_is_named(tmp_path: Path, authority: Authority) -> None:
+    own, key = authority.issue("mill.example"), tmp_path / "rsa.key"
+    key.write_bytes(private_bytes(rsa.generate_private_key(65537, 2048), serialization.NoEncryption()))
+    with pytest.raises(ConfigError, match=r"TLS key .*rsa\.key does not belong to .*mill\.example\.crt"):
+        server_context(Certificate(own.certificate, key))
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_in_the_place_of_a_file_is_a_sentence(tmp_path: Path, authority: Authority) -> None:
+    own, pipe = authority.issue("mill.example"), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for bad in (Certificate(pipe, own.key), Certificate(own.certificate, pipe)):
+        with pytest.raises(ConfigError, match=r"pipe is no regular file"):
+            server_context(bad)
+    with pytest.raises(ConfigError, match=r"pipe is no regular file"):
+        server_context(own, client_ca=pipe)
+    with pytest.raises(ConfigError, match=r"pipe is no regular file"):
+        shown_certificate(Certificate(pipe, own.key))
 
 
 def test_missing_and_bad_files_are_named(tmp_path: Path, authority: Authority) -> None:

@@ -264,3 +264,11 @@ def test_missing_empty_cut_and_binary_files_are_sentences(path: Path, users: Use
 def test_folder_that_does_not_exist_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be changed: No such file"):
         UsersFile(tmp_path / "missing" / "users", Credentials).add(user("anna"))
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_in_the_place_of_the_file_is_a_sentence(path: Path, users: UsersFile[Credentials]) -> None:
+    os.mkfifo(path, 0o600)
+    for use in (users.load, lambda: users.add(user("anna"))):
+        with pytest.raises(ConfigError, match="users is no regular file"):
+            use()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import ssl
 from collections.abc import Callable, Sequence
 
 from tocsin.model.errors import ConfigError
 from tocsin.model.limits import PASSWORD_ITERATIONS_MIN
 from tocsin.node.config import ServerConfig
+from tocsin.runtime.ownership import is_open
 from tocsin.runtime.tls import Certificate, server_context, shown_certificate
 from tocsin.runtime.users_file import Users, UsersFile
 from tocsin.wire.channel_binding import server_end_point
@@ -73,6 +75,11 @@ class AccessFiles:
         if path is None:
             return None
         users = UsersFile(path, Credentials).load()
+        if not users.by_name:
+            log.warning(
+                "The users file %s has no users, so nobody can log in: add one with `tocsin user add`, send SIGHUP.",
+                path,
+            )
         weak = [each.user for each in users.by_name.values() if each.iterations < PASSWORD_ITERATIONS_MIN]
         if weak:
             log.warning(
@@ -100,6 +107,13 @@ class AccessFiles:
         return self.tls
 
     def _context(self) -> ssl.SSLContext:
+        key = self._certificate().key
+        if is_open(key):
+            log.warning(
+                "Other users may read or change the TLS key %s, and so be taken for this server; run: chmod 600 %s",
+                key,
+                shlex.quote(str(key)),
+            )
         return server_context(self._certificate(), client_ca=self._config.tls_client_ca)
 
     def _certificate(self) -> Certificate:

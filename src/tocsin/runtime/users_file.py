@@ -31,7 +31,7 @@ from tocsin.model.limits import (
     USERS_FILE_BYTES_MAX,
 )
 from tocsin.model.spelling import check_spelling
-from tocsin.runtime.ownership import check_link, check_private
+from tocsin.runtime.ownership import check_link, check_private, open_regular
 
 FORMAT_NAME = "tocsin-users"
 FORMAT_VERSION = 1
@@ -211,7 +211,7 @@ def _encode(data: bytes) -> str:
 
 def _read(path: Path) -> str:
     try:
-        with open(path, "rb") as file:
+        with open_regular("users file", path) as file:
             check_private("users file", path, os.fstat(file.fileno()))
             data = file.read(USERS_FILE_BYTES_MAX + 1)
     except OSError as reason:
