@@ -20,6 +20,8 @@ def test_what_is_harmless_stays_as_it_is(text: str) -> None:
         ("\x9b31m", r"\x9b31m"),
         ("\x00\x7f\x85", r"\x00\x7f\x85"),
         ("a\u202eb\u2066c\u200f", r"a\u202eb\u2066c\u200f"),
+        ("a\u00adb\u200bc\u200d\u2060\ufeff", r"a\xadb\u200bc\u200d\u2060\ufeff"),
+        ("\U000e0041", r"\U000e0041"),
         ("\u2028\ud800", r"\u2028\ud800"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -56,3 +57,10 @@ def test_what_is_derived_differs() -> None:
     secret = new_secret()
     assert len({secret.hex(), fingerprint(secret), token_secret(secret).hex()}) == 3
     assert not secret.hex().startswith(fingerprint(secret))
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_in_its_place_is_a_sentence(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "secret", 0o600)
+    with pytest.raises(ConfigError, match=r"cluster's secret .*secret is no regular file"):
+        read_secret(tmp_path / "secret")

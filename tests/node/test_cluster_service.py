@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.node.cluster_drafts import write
+from tests.system.certificates import NAMES_THAT_ARE_NO_TEXT, Authority, show
 from tests.system.processes import free_port
 
 from tocsin import aio
@@ -19,6 +21,7 @@ from tocsin.node.cluster_service import ClusterService
 from tocsin.node.node_config import NodeConfig, load_node_config
 from tocsin.node.status_file import read_status
 from tocsin.runtime.local import SOCKET_NAME, local_url
+from tocsin.runtime.tls import client_context
 
 HOST = "127.0.0.1"
 PATIENCE = 20.0
@@ -144,6 +147,27 @@ def test_a_bus_address_in_use_is_named(config: NodeConfig) -> None:
                 await ClusterService(config).start()
 
     asyncio.run(run())
+
+
+@pytest.mark.makes_mistakes
+def test_a_certificate_that_cannot_be_read_ends_its_own_connection(config: NodeConfig, tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    own, good = authority.issue(HOST), authority.issue("client")
+    bad = authority.issue("bad", names=NAMES_THAT_ARE_NO_TEXT)
+    tls = replace(config.server, tls_cert=own.certificate, tls_key=own.key, tls_client_ca=authority.path)
+
+    async def run() -> None:
+        service = ClusterService(replace(config, server=tls))
+        await service.start()
+        assert service.failed is not None and service.url is not None
+        await show(service.port, bad, authority.path)
+        while not service._parts.faults.count:
+            await asyncio.sleep(0)
+        async with await aio.connect(service.url, ssl=client_context(ca=authority.path, own=good)):
+            assert service._parts.faults.count == 1 and not service.failed.done()
+        await service.stop()
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
 
 
 @pytest.mark.parametrize("name", ["vote", "meta"])

@@ -415,7 +415,7 @@ def test_a_handshake_is_counted_at_once_and_has_an_end(loop_factory: LoopFactory
     async def run() -> None:
         events = Recorder(over_tls=True)
         server = TcpServer(events, handshake_seconds=0.2)
-        port = await server.listen(HOST, 0, tls)
+        port = await server.listen(HOST, 0, lambda: tls)
         reader, writer = await by_tcp(server, port)
         writer.write(said)
         number = await events.here.get()
@@ -435,7 +435,7 @@ def test_who_is_sent_away_during_the_handshake_is_gone_at_once(loop_factory: Loo
     async def run() -> None:
         events = Recorder(over_tls=True)
         server = TcpServer(events, handshake_seconds=60.0)
-        port = await server.listen(HOST, 0, tls)
+        port = await server.listen(HOST, 0, lambda: tls)
         reader, writer = await by_tcp(server, port)
         number = await events.here.get()
         server.write(number, [b"nobody can read this yet"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -8,11 +9,11 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from tocsin.model.errors import ConfigError
-from tocsin.runtime.tls import Certificate, client_context, reload_certificate, server_context
+from tocsin.runtime.tls import Certificate, client_context, server_context, shown_certificate
 
 START = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 END = datetime.datetime(2120, 1, 1, tzinfo=datetime.UTC)
@@ -58,7 +59,9 @@ class Authority:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def private_bytes(key: ec.EllipticCurvePrivateKey, encryption: serialization.KeySerializationEncryption) -> bytes:
+def private_bytes(
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, encryption: serialization.KeySerializationEncryption
+) -> bytes:
     pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     return key.private_bytes(pem, pkcs8, encryption)
 
@@ -88,12 +91,6 @@ def try_step(step: Callable[[], object]) -> None:
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path, "authority")
-
-
-def serial_seen_by(client: ssl.SSLObject) -> str:
-    certificate = client.getpeercert()
-    assert certificate is not None
-    return str(certificate["serialNumber"])
 
 
 def test_client_and_server_agree_on_a_current_version(authority: Authority) -> None:
@@ -145,25 +142,30 @@ def test_mutual_tls_lets_in_only_clients_with_a_certificate_of_the_authority(
         handshake(server, client_context(ca=authority.path, own=foreign))
 
 
-def test_renewed_certificate_is_used_without_a_new_context(authority: Authority) -> None:
-    own = authority.issue("mill.example")
-    server, client = server_context(own), client_context(ca=authority.path)
-    before = serial_seen_by(handshake(server, client))
-    assert authority.issue("mill.example") == own
-    assert serial_seen_by(handshake(server, client)) == before
-    reload_certificate(server, own)
-    assert serial_seen_by(handshake(server, client)) != before
-
-
-def test_bad_renewal_leaves_the_old_certificate_in_use(authority: Authority) -> None:
-    own = authority.issue("mill.example")
-    server, client = server_context(own), client_context(ca=authority.path)
-    before = serial_seen_by(handshake(server, client))
-    other = authority.issue("mill.example", file="other")
-    own.certificate.write_bytes(other.certificate.read_bytes())
+def test_a_key_of_another_certificate_is_named(authority: Authority) -> None:
+    own, other = authority.issue("mill.example"), authority.issue("mill.example", file="other")
     with pytest.raises(ConfigError, match="does not belong"):
-        reload_certificate(server, own)
-    assert serial_seen_by(handshake(server, client)) == before
+        server_context(Certificate(other.certificate, own.key))
+
+
+def test_a_key_of_another_kind_is_named(tmp_path: Path, authority: Authority) -> None:
+    own, key = authority.issue("mill.example"), tmp_path / "rsa.key"
+    key.write_bytes(private_bytes(rsa.generate_private_key(65537, 2048), serialization.NoEncryption()))
+    with pytest.raises(ConfigError, match=r"TLS key .*rsa\.key does not belong to .*mill\.example\.crt"):
+        server_context(Certificate(own.certificate, key))
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_in_the_place_of_a_file_is_a_sentence(tmp_path: Path, authority: Authority) -> None:
+    own, pipe = authority.issue("mill.example"), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for bad in (Certificate(pipe, own.key), Certificate(own.certificate, pipe)):
+        with pytest.raises(ConfigError, match=r"pipe is no regular file"):
+            server_context(bad)
+    with pytest.raises(ConfigError, match=r"pipe is no regular file"):
+        server_context(own, client_ca=pipe)
+    with pytest.raises(ConfigError, match=r"pipe is no regular file"):
+        shown_certificate(Certificate(pipe, own.key))
 
 
 def test_missing_and_bad_files_are_named(tmp_path: Path, authority: Authority) -> None:

@@ -16,6 +16,8 @@ from tocsin.model.limits import (
 from tocsin.runtime.users_file import UsersFile, new_salt
 from tocsin.wire.scram import Credentials, make_credentials
 
+NOBODY = 65534
+
 
 def user(name: str, *, password: str = "secret", iterations: int = PASSWORD_ITERATIONS_MIN) -> Credentials:
     salted = make_credentials("x", password, salt=b"12345678", iterations=PASSWORD_ITERATIONS_MIN)
@@ -91,6 +93,45 @@ def test_file_belongs_to_its_owner_alone(path: Path, users: UsersFile[Credential
     path.chmod(0o640)
     with pytest.raises(ConfigError, match="chmod 600"):
         users.load()
+
+
+@pytest.mark.parametrize("links", [["link"], ["link", "link of the link"]])
+def test_a_file_behind_a_link_is_changed_where_it_is(tmp_path: Path, links: list[str]) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    real = target = folder / "users"
+    for name in links:
+        (tmp_path / name).symlink_to(target)
+        target = tmp_path / name
+    by_link, by_name = UsersFile(target, Credentials), UsersFile(real, Credentials)
+    by_link.add(user("anna"))
+    by_link.add(user("bert"))
+    assert by_name.names() == ["anna", "bert"]
+    by_link.remove("anna")
+    assert by_name.names() == ["bert"] and target.is_symlink()
+    # Both have one lock, beside the file.
+    assert sorted(os.listdir(folder)) == ["users", "users.lock"]
+    assert sorted(os.listdir(tmp_path)) == sorted(["elsewhere", *links])
+
+
+def test_a_link_that_leads_to_itself_is_a_sentence(path: Path, users: UsersFile[Credentials]) -> None:
+    path.symlink_to(path)
+    with pytest.raises(ConfigError, match="cannot be read: Too many levels of symbolic links"):
+        users.add(user("anna"))
+    assert path.is_symlink()
+
+
+def test_a_link_of_another_user_is_not_followed(
+    path: Path, users: UsersFile[Credentials], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.symlink_to(path.with_name("elsewhere"))
+    if os.geteuid() == 0:
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    stranger = path.lstat().st_uid + 1
+    monkeypatch.setattr(os, "geteuid", lambda: stranger)
+    with pytest.raises(ConfigError, match="is a symbolic link of the user"):
+        users.add(user("anna"))
+    assert os.listdir(path.parent) == ["users"]
 
 
 def test_password_is_not_in_the_file(path: Path, users: UsersFile[Credentials]) -> None:
@@ -223,3 +264,11 @@ def test_missing_empty_cut_and_binary_files_are_sentences(path: Path, users: Use
 def test_folder_that_does_not_exist_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be changed: No such file"):
         UsersFile(tmp_path / "missing" / "users", Credentials).add(user("anna"))
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_in_the_place_of_the_file_is_a_sentence(path: Path, users: UsersFile[Credentials]) -> None:
+    os.mkfifo(path, 0o600)
+    for use in (users.load, lambda: users.add(user("anna"))):
+        with pytest.raises(ConfigError, match="users is no regular file"):
+            use()

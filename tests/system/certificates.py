@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,10 +15,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.system.processes import run_command
 
-from tocsin.runtime.tls import Certificate
+from tocsin.runtime.tls import Certificate, client_context
 
 _START = datetime(2020, 1, 1, tzinfo=UTC)
 _END = datetime(2120, 1, 1, tzinfo=UTC)
+
+
+NAMES_THAT_ARE_NO_TEXT = bytes.fromhex("30048202fffe")
+"""One alternative name, of a host, whose bytes are no UTF-8: a certificate with it can be signed, and not be read."""
 
 
 class Authority:
@@ -31,11 +37,17 @@ class Authority:
         self.path = folder / f"{name}.pem"
         self.path.write_bytes(self._sign(own))
 
-    def issue(self, host: str, file: str | None = None) -> Certificate:
-        """A certificate for a host name or an address. Files are replaced whole, as a renewal would do it."""
+    def issue(self, host: str, file: str | None = None, *, names: bytes | None = None) -> Certificate:
+        """A certificate for a host name or an address. Files are replaced whole, as a renewal would do it.
+
+        `names`: what stands in the place of its alternative names, as DER, right or wrong.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         builder = self._builder(_named(host), key)
-        builder = builder.add_extension(x509.SubjectAlternativeName([_alternative(host)]), critical=False)
+        known: x509.ExtensionType = x509.SubjectAlternativeName([_alternative(host)])
+        if names is not None:
+            known = x509.UnrecognizedExtension(x509.SubjectAlternativeName.oid, names)
+        builder = builder.add_extension(known, critical=False)
         made = Certificate(self._folder / f"{file or host}.crt", self._folder / f"{file or host}.key")
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -57,6 +69,17 @@ class Authority:
 
     def _sign(self, builder: x509.CertificateBuilder) -> bytes:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+async def show(port: int, own: Certificate, authority: Path) -> None:
+    """Shows this certificate to a server at the loopback address, and waits until it has closed the connection."""
+    with suppress(OSError):
+        context = client_context(ca=authority, own=own)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        try:
+            assert await reader.read() == b""
+        finally:
+            writer.close()
 
 
 def add_user(users: Path, name: str, password: str, *, replace: bool = False) -> None:

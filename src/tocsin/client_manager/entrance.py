@@ -1,47 +1,33 @@
 """How many may come in: a bound of all connections, and one of those of an address that have not logged in yet.
 
 Without the second, one host that opens connections and says nothing takes all the room for as long as a login may
-take, again and again. An IPv4 address is one place; of IPv6 the first 64 bits are, since one host has all the others.
+take, again and again.
 """
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, ip_address
-
 from tocsin.model.entrance_limits import UNPROVED_PER_ADDRESS_MIN, UNPROVED_SHARE
 from tocsin.model.errors import ResourceExhausted
-
-_NETWORK_BITS = 64
-
-
-def place_of(peer: str) -> str:
-    """Where a connection comes from, of its `address:port`: what its bounds are counted by."""
-    host = peer.rpartition(":")[0] or peer
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return host  # A local socket, or a transport that does not know.
-    if not isinstance(address, IPv6Address):
-        return host
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return f"{IPv6Address(int(address) >> _NETWORK_BITS << _NETWORK_BITS)}/{_NETWORK_BITS}"
+from tocsin.model.peer_place import place_of
 
 
 class Entrance:
-    """Counts connections from the moment they are taken until they have logged in, by where they come from."""
+    """Counts connections from the moment they are taken until their transports are gone, and those that have not logged
+    in by where they come from. One that is being closed still has a descriptor, so it counts.
+    """
 
     __slots__ = ("_connections_max", "_counts", "_places", "per_address_max")
 
     def __init__(self, connections_max: int) -> None:
         self._connections_max = connections_max
         self.per_address_max = max(UNPROVED_PER_ADDRESS_MIN, connections_max // UNPROVED_SHARE)
-        self._places: dict[int, str] = {}
+        # Of all connections; None: it has logged in.
+        self._places: dict[int, str | None] = {}
         self._counts: dict[str, int] = {}
 
-    def enter(self, connection: int, peer: str, connections: int) -> None:
-        """`connections` are all there are, this one included. ResourceExhausted: it has to go."""
-        if connections > self._connections_max:
+    def enter(self, connection: int, peer: str) -> None:
+        """ResourceExhausted: it has to go."""
+        if len(self._places) >= self._connections_max:
             raise ResourceExhausted(
                 f"The server has {self._connections_max} connections, which is the most it has room for; try another"
                 " server, or this one later."
@@ -55,8 +41,14 @@ class Entrance:
         self._places[connection] = place
         self._counts[place] = count + 1
 
-    def leave(self, connection: int) -> None:
-        """It has logged in, or it is gone."""
+    def proved(self, connection: int) -> None:
+        """It has logged in."""
+        if connection in self._places:
+            self.gone(connection)
+            self._places[connection] = None
+
+    def gone(self, connection: int) -> None:
+        """Its transport is."""
         place = self._places.pop(connection, None)
         if place is None:
             return

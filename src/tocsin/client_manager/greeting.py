@@ -7,11 +7,11 @@ from typing import Any
 
 from tocsin.client_manager.backoff import Backoff
 from tocsin.client_manager.connection import ConnectionState, Phase
-from tocsin.client_manager.entrance import place_of
 from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.registry import Registry
 from tocsin.model.errors import AuthenticationFailed, IllegalState, ProtocolError, TocsinError
 from tocsin.model.limits import HEARTBEAT_SECONDS_MIN
+from tocsin.model.peer_place import place_of
 from tocsin.wire.frames import Frame, FrameType, control
 from tocsin.wire.scram import ScramServer
 

@@ -56,10 +56,7 @@ from tocsin.model.errors import (
     TocsinError,
     text_of,
 )  # fmt: skip
-from tocsin.model.limits import (
-    SESSION_EPOCH_MAX,
-    SESSIONS_PER_CONNECTION_MAX,
-)  # fmt: skip
+from tocsin.model.limits import SESSION_EPOCH_MAX, SESSIONS_PER_CONNECTION_MAX
 from tocsin.model.values import Bytes
 from tocsin.wire.frames import (
     Frame,
@@ -120,7 +117,7 @@ class ClientManager:
         state.host = self._settings.host if near else ""
         state.over_tls = over_tls
         try:
-            self._entrance.enter(connection, peer, len(self._registry.connections))
+            self._entrance.enter(connection, peer)
         except ResourceExhausted as error:
             self._end(state, 0, error)
 
@@ -155,7 +152,11 @@ class ClientManager:
     def disconnected(self, connection: int, now: float) -> None:
         """The transport is gone. Sessions stay for the grace time, in case the client comes back."""
         self._desk.leaving.pop(connection, None)
-        self._entrance.leave(connection)
+        self._entrance.gone(connection)
+        self._part(connection, now)
+
+    def _part(self, connection: int, now: float) -> None:
+        """The client is gone, though its transport may still be closing."""
         state = self._registry.connections.pop(connection, None)
         if state is not None:
             state.account.moved(0)
@@ -205,7 +206,7 @@ class ClientManager:
 
     def _hang_up(self, state: ConnectionState, now: float) -> None:
         self._desk.closing.append(state.number)
-        self.disconnected(state.number, now)
+        self._part(state.number, now)
 
     def drain(self) -> None:
         """The server is about to stop: tell the clients, so that they go elsewhere or come back later."""
@@ -302,7 +303,7 @@ class ClientManager:
 
     def _greeted(self, state: ConnectionState, greeted: Greeted, now: float) -> None:
         if state.phase is Phase.OPEN:
-            self._entrance.leave(state.number)
+            self._entrance.proved(state.number)
         former = greeted.half_open
         if former is not None:
             self._desk.closing.append(former.number)
@@ -497,4 +498,4 @@ class ClientManager:
         fields = {"id": request, "code": error.code, "text": text_of(error)}
         self._desk.out.append((state.number, [control(FrameType.FAILURE, 0, fields)]))
         self._desk.closing.append(state.number)
-        self.disconnected(state.number, state.heard)
+        self._part(state.number, state.heard)

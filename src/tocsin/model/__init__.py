@@ -7,6 +7,7 @@ entrance_limits  those of who comes in
 traffic_limits  those of what is under way between clients and a server
 selector_limits  those of message selectors
 spark_limits  those of the Spark data source
+peer_place    where a connection comes from
 identity      unique ids and the distinct number types (LSN, offset, sequence)
 destination   queues and topics and what a name may look like
 spelling      how a new name may be written

@@ -1,4 +1,4 @@
-"""Bounds of who comes in: descriptors, connections before their login, and logins that fail."""
+"""Bounds of who comes in: descriptors, connections and handshakes before their login, and logins that fail."""
 
 from tocsin.model.limits import CONNECTIONS_MAX, READ_OPEN_FILES_MAX
 
@@ -33,7 +33,13 @@ UNPROVED_SHARE = 8
 UNPROVED_PER_ADDRESS_MIN = 8
 """Connections of one address that have not logged in take at most this part of the room for all, or so many."""
 
+# TLS handshakes that are under way. A peer can make each take some 700 KiB.
+HANDSHAKES_MAX = 256
+HANDSHAKES_PER_ADDRESS_MAX = 32
+"""Of one address; the others wait, without a buffer of their own."""
+
 assert LOGIN_PAUSE_SECONDS_FIRST < LOGIN_PAUSE_SECONDS_MAX_SHARED < LOGIN_PAUSE_SECONDS_MAX
 assert LOGIN_PAUSE_SECONDS_MAX < FAILED_LOGIN_MEMORY_SECONDS
 assert CONNECTIONS_MAX + 8 * DESCRIPTORS_RESERVED < DESCRIPTORS_WANTED, "all connections, and files"
 assert READ_OPEN_FILES_MAX < DESCRIPTORS_RESERVED // 2 and ACCEPTS_PER_TURN < DESCRIPTORS_RESERVED // 4
+assert HANDSHAKES_PER_ADDRESS_MAX * UNPROVED_SHARE <= HANDSHAKES_MAX < CONNECTIONS_MAX

@@ -27,7 +27,7 @@ identity_files   boot counter and secret
 service          a broker with sockets, threads and timers, on a loop
 process          a service as a process: signals, log, exit code
 server           a service inside the user's process
-loop             the event loop
+loop             the event loop; loop_faults has the errors that reach it
 watches          what the log tells of when it lasts: a full disk, a group that stands still
 toml_file        files of settings
 access_files     users and certificates, which may change while it runs

@@ -1,15 +1,17 @@
-"""Who may come in, from files that may change while the server runs: users and certificates."""
+"""Who may come in, from files that may change while the server runs: users, certificates, and whose to trust."""
 
 from __future__ import annotations
 
 import logging
+import shlex
 import ssl
 from collections.abc import Callable, Sequence
 
 from tocsin.model.errors import ConfigError
 from tocsin.model.limits import PASSWORD_ITERATIONS_MIN
 from tocsin.node.config import ServerConfig
-from tocsin.runtime.tls import Certificate, reload_certificate, server_context, shown_certificate
+from tocsin.runtime.ownership import is_open
+from tocsin.runtime.tls import Certificate, server_context, shown_certificate
 from tocsin.runtime.users_file import Users, UsersFile
 from tocsin.wire.channel_binding import server_end_point
 from tocsin.wire.decoys import Shape, Shapes
@@ -38,11 +40,12 @@ class AccessFiles:
         """What logins of these users show, for those of names that nobody has."""
         return self._shapes
 
-    def make_tls(self) -> ssl.SSLContext | None:
-        if self._config.tls_cert is not None:
-            self.tls = server_context(self._certificate(), client_ca=self._config.tls_client_ca)
-            self._bindings = [self._binding()]
-        return self.tls
+    def open_tls(self) -> Callable[[], ssl.SSLContext] | None:
+        """Returns what has the context of the next handshake, as the files were read last; None without TLS."""
+        if self._config.tls_cert is None:
+            return None
+        self._bindings, self.tls = [self._binding()], self._context()
+        return self._in_use
 
     def bindings(self) -> Sequence[bytes]:
         """What a login over TLS to this server may be bound to."""
@@ -57,8 +60,8 @@ class AccessFiles:
         """Takes what was changed on disk; when anything is wrong, all stays as it was."""
         users = self._load_users()
         if self.tls is not None:
-            binding = self._binding()
-            reload_certificate(self.tls, self._certificate())
+            # A new one, because an authority can't be withdrawn from one that is there.
+            binding, self.tls = self._binding(), self._context()
             self._bindings = list(dict.fromkeys((binding, *self._bindings)))[:2]
         self._users, self._shapes = users, self._shapes_of(users)
 
@@ -72,6 +75,11 @@ class AccessFiles:
         if path is None:
             return None
         users = UsersFile(path, Credentials).load()
+        if not users.by_name:
+            log.warning(
+                "The users file %s has no users, so nobody can log in: add one with `tocsin user add`, send SIGHUP.",
+                path,
+            )
         weak = [each.user for each in users.by_name.values() if each.iterations < PASSWORD_ITERATIONS_MIN]
         if weak:
             log.warning(
@@ -93,6 +101,20 @@ class AccessFiles:
             return server_end_point(shown_certificate(own))
         except ValueError as reason:
             raise ConfigError(f"The TLS certificate {own.certificate} cannot be used: {reason}") from reason
+
+    def _in_use(self) -> ssl.SSLContext:
+        assert self.tls is not None
+        return self.tls
+
+    def _context(self) -> ssl.SSLContext:
+        key = self._certificate().key
+        if is_open(key):
+            log.warning(
+                "Other users may read or change the TLS key %s, and so be taken for this server; run: chmod 600 %s",
+                key,
+                shlex.quote(str(key)),
+            )
+        return server_context(self._certificate(), client_ca=self._config.tls_client_ca)
 
     def _certificate(self) -> Certificate:
         config = self._config

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tocsin.model.errors import ConfigError
 from tocsin.model.limits import CLUSTER_ID_CHARACTERS, CLUSTER_SECRET_BYTES
-from tocsin.runtime.ownership import check_private
+from tocsin.runtime.ownership import check_private, open_regular
 
 _FINGERPRINT = b"tocsin cluster secret, fingerprint"
 _TOKENS = b"tocsin cluster secret, resume tokens"
@@ -46,7 +46,7 @@ def write_secret(path: Path, secret: bytes) -> None:
 
 def read_secret(path: Path) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with open_regular("cluster's secret", path) as file:
             check_private("cluster's secret", path, os.fstat(file.fileno()))
             data = file.read(4 * CLUSTER_SECRET_BYTES)
     except OSError as reason:

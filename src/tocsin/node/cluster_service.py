@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tocsin.bus.events import Event
 from tocsin.bus.machine import Bus
@@ -20,6 +20,7 @@ from tocsin.node.cluster_init import group_folder
 from tocsin.node.cluster_node import ClusterNode
 from tocsin.node.cluster_parts import NodeParts, memberships, open_parts
 from tocsin.node.cluster_report import note_of, report
+from tocsin.node.loop_faults import LoopFaults
 from tocsin.node.node_config import NodeConfig
 from tocsin.node.rebalancing import Rebalancing
 from tocsin.node.service import joined
@@ -94,7 +95,7 @@ class ClusterService:
     async def start(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
         self.failed = loop.create_future()
-        loop.set_exception_handler(self._unexpected)
+        loop.set_exception_handler(LoopFaults(self._parts.faults, self._give_up))
         self._started_at = self._clock.now()
         self._attach_workers(loop)
         try:
@@ -105,7 +106,7 @@ class ClusterService:
                 self.port = await self._tcp.listen(
                     server.host,
                     server.port,
-                    self._access.make_tls(),
+                    self._access.open_tls(),
                     local=server.data_dir if server.local_socket else None,
                 )
         except BaseException:
@@ -244,7 +245,9 @@ class ClusterService:
         self._lock.release()
 
     def reload(self) -> None:
-        """Takes users and certificates that were changed on disk; who has lost the right to be here is sent away."""
+        """Takes users, certificates and trusted authorities that were changed on disk; users who have lost the right to
+        be here are sent away.
+        """
         self._access.reload()
         lost = 0 if self._parts.clients is None else self._parts.clients.clients.review()
         log.info(
@@ -406,13 +409,6 @@ class ClusterService:
         if kind not in self._complained:
             self._complained.add(kind)
             log.error("%s", text)
-
-    def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A fault of ours in a turn of the loop: half a turn was done, so stopping is safer than going on."""
-        error = context.get("exception")
-        log.error("An error that should not happen: %s", context.get("message"), exc_info=error)
-        if error is not None and not isinstance(error, OSError):
-            self._give_up(error)
 
     def _give_up(self, error: BaseException) -> None:
         """A disk that fails is not trusted again; the others take over."""

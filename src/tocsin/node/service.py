@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from time import perf_counter
-from typing import Any
 
 from tocsin.client_manager.login import Identities, Login
 from tocsin.client_manager.machine import Settings as ClientSettings
@@ -20,6 +19,7 @@ from tocsin.node.access_files import AccessFiles
 from tocsin.node.broker import Broker
 from tocsin.node.config import ServerConfig
 from tocsin.node.identity_files import next_boot, node_secret
+from tocsin.node.loop_faults import LoopFaults
 from tocsin.node.storage import Storage
 from tocsin.node.threads import ThreadWorkers
 from tocsin.node.watches import DiskWatch
@@ -68,10 +68,13 @@ class Service:
         config = self._config
         self._clock = SystemClock()
         random = SystemRandom()
+        self._faults = Faults()
         files = Disk(config.data_dir)
         self._storage = Storage(files, random, config.segment_bytes, sync_every_commit=config.sync == "always")
         defaults = Options(redelivery_limit=config.redelivery_limit, backoff_ms=config.redelivery_backoff_ms)
-        settings = ManagerSettings(config.lease_s, config.cache_bytes, defaults, host=host_identity(), faults=Faults())
+        settings = ManagerSettings(
+            config.lease_s, config.cache_bytes, defaults, host=host_identity(), faults=self._faults
+        )
         manager = self._storage.open(settings, self._clock.now(), self._clock.wall())
         for note in self._storage.recovered.notes:
             log.warning("%s", note)
@@ -86,7 +89,7 @@ class Service:
             heartbeat=config.heartbeat_s,
             grace=config.session_grace_s,
             login=config.login_s,
-            faults=settings.faults,
+            faults=self._faults,
             connections_max=connections_max(journals=1),
         )
         self.broker = Broker(self._storage, manager, self._clock, clients, login, identities)
@@ -96,7 +99,7 @@ class Service:
     async def start(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
         self.failed = loop.create_future()
-        loop.set_exception_handler(self._unexpected)
+        loop.set_exception_handler(LoopFaults(self._faults, self._give_up))
         writer = self._storage.recovered.writer
         self._workers = ThreadWorkers(loop, writer.write, self._give_up, writer.begin, writer.finish)
         self._storage.attach(self._workers, self._durable, self._schedule)
@@ -105,7 +108,7 @@ class Service:
             self.port = await self._tcp.listen(
                 self._config.host,
                 self._config.port,
-                self._access.make_tls(),
+                self._access.open_tls(),
                 local=self._config.data_dir if self._config.local_socket else None,
             )
         except BaseException:
@@ -168,7 +171,9 @@ class Service:
         self._lock.release()
 
     def reload(self) -> None:
-        """Takes users and certificates that were changed on disk; who has lost the right to be here is sent away."""
+        """Takes users, certificates and trusted authorities that were changed on disk; users who have lost the right to
+        be here are sent away.
+        """
         self._access.reload()
         lost = self.broker.clients.review()
         log.info(
@@ -280,13 +285,6 @@ class Service:
         self.broker.tick()
         self._disk_watch.look(self._storage.is_full, self._clock.now())
         self._schedule()
-
-    def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A fault of ours in a turn of the loop: half a turn was done, so stopping is safer than going on."""
-        error = context.get("exception")
-        log.error("An error that should not happen: %s", context.get("message"), exc_info=error)
-        if error is not None and not isinstance(error, OSError):
-            self._give_up(error)
 
     def _give_up(self, error: BaseException) -> None:
         """A disk that fails is not trusted again: what is confirmed is on disk, nothing more will be."""

@@ -7,6 +7,7 @@ journal_thread  one thread that works off a queue of jobs, for the journal's wri
 ownership       whose files they are
 descriptors     how many there are, what connections leave to files, and a wait when there is none
 accepting       listening sockets: connections as they come
+handshakes      TLS handshakes: so many at once, the others wait
 tcp             client connections: read, write with a bound, close
 outbound        what waits for slow clients, and who is cut off
 local           the short way for clients on the server's own host

@@ -11,12 +11,27 @@ from __future__ import annotations
 import os
 import shlex
 import stat
+from typing import BinaryIO
 
 from tocsin.model.errors import ConfigError
 
 _ROOT = 0
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _KINDS = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISSOCK)
+
+
+def open_regular(what: str, path: str | os.PathLike[str]) -> BinaryIO:
+    """Opens a file that somebody has configured, to be read. ConfigError says why it can't be: a pipe or a device, for
+    instance, that nobody writes to would keep a server waiting.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as reason:
+        raise ConfigError(f"The {what} {path} cannot be read: {reason.strerror}.") from reason
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ConfigError(f"The {what} {path} is no regular file; give the path of one.")
+    return open(descriptor, "rb")
 
 
 def check_tree(root: str | os.PathLike[str]) -> None:
@@ -93,3 +108,13 @@ def check_private(what: str, path: str | os.PathLike[str], status: os.stat_resul
     check_owner(f"The {what} {path}", status, os.geteuid(), str(path))
     if stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError(f"The {what} {path} is open to others; run: chmod 600 {shlex.quote(str(path))}")
+
+
+def is_open(path: str | os.PathLike[str]) -> bool:
+    """Whether anybody may read a file, or others than its owner may change it. Its group may read it: some systems have
+    a group for the keys of certificates.
+    """
+    try:
+        return bool(os.stat(path).st_mode & (stat.S_IROTH | _OTHERS_WRITE))
+    except OSError:
+        return False  # Whoever reads it finds that out, and says so.

@@ -8,17 +8,19 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from tocsin.model.errors import ConfigError, PortInUse
 from tocsin.model.limits import LOGIN_SECONDS_MAX
+from tocsin.model.peer_place import place_of
 from tocsin.model.traffic_limits import CLOSING_SECONDS_MAX, OUTBOUND_SLOW_BYTES
 from tocsin.model.values import Bytes
 from tocsin.runtime.accepting import Door, bound_sockets
 from tocsin.runtime.descriptors import descriptor_limit, reserve
+from tocsin.runtime.handshakes import Handshakes
 from tocsin.runtime.local import LocalListener, is_local, may_enter, on_this_host, peer_user, widen
 from tocsin.runtime.outbound import Outbound
 
@@ -32,6 +34,10 @@ _READ_BYTES_MAX = 2 * 1024 * 1024
 """Room is made for that much before it is known how much has come."""
 _READS_AT_ONCE_MAX = 16
 """Others wait meanwhile."""
+
+
+Contexts = Callable[[], ssl.SSLContext]
+"""Has the TLS context of the next handshake."""
 
 
 class StreamEvents(Protocol):
@@ -55,15 +61,19 @@ class StreamEvents(Protocol):
 
 class _Connection(asyncio.Protocol):
     __slots__ = (
-        "_closing", "_deadline", "_descriptor", "_early", "_events", "_number", "_registry", "_task", "_tls",
-        "transport",
+        "_closing", "_deadline", "_descriptor", "_early", "_events", "_line", "_number", "_place", "_registry", "_task",
+        "_tls", "transport",
     )  # fmt: skip
 
-    def __init__(self, registry: TcpServer, events: StreamEvents, number: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, registry: TcpServer, events: StreamEvents, number: int, line: socket.socket, tls: Contexts | None
+    ) -> None:
         self._registry = registry
         self._events = events
         self._number = number
+        self._line = line
         self._tls = tls
+        self._place = ""
         # Of the socket, where bytes may go to it as they are; -1 under TLS.
         self._descriptor = -1
         # Until its handshake is over there is no transport, what is written waits, and who closes it only says so.
@@ -73,23 +83,39 @@ class _Connection(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[Any] | None = None
 
-    def begin(self, line: socket.socket, seconds: float) -> None:
-        """Makes a transport of what was accepted, within that time."""
-        loop, limit = asyncio.get_running_loop(), None if self._tls is None else seconds
-        made = loop.connect_accepted_socket(lambda: self, line, ssl=self._tls, ssl_handshake_timeout=limit)
-        self._task = loop.create_task(made)
-        self._task.add_done_callback(partial(self._begun, line))
+    def enter(self, peer: str, seconds: float) -> None:
+        """Makes a transport of what was accepted. Under TLS it waits for its turn, and has that time for all of it."""
+        if self._tls is None:
+            self._begin(None)
+            return
+        self._place = place_of(peer)
+        self._deadline = asyncio.get_running_loop().call_later(seconds, self.abort)
+        self._registry.handshakes.enter(self._number, self._place, partial(self._begin, seconds))
 
-    def _begun(self, line: socket.socket, task: asyncio.Task[Any]) -> None:
+    def _begin(self, seconds: float | None) -> None:
+        loop, tls = asyncio.get_running_loop(), None if self._tls is None else self._tls()
+        made = loop.connect_accepted_socket(lambda: self, self._line, ssl=tls, ssl_handshake_timeout=seconds)
+        self._task = loop.create_task(made)
+        self._task.add_done_callback(self._begun)
+
+    def _begun(self, task: asyncio.Task[Any]) -> None:
         self._task = None
+        self._registry.handshakes.leave(self._number, self._place)
         if self.transport is None:
-            # It broke, or took too long, or was sent away.
-            line.close()
-            self._over()
+            self._drop()
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, OSError):
-            raise error
+            told = {"message": "A connection could not be begun", "exception": error, "protocol": self}
+            task.get_loop().call_exception_handler(told)
+
+    def _drop(self) -> None:
+        """There will be no transport: it broke, or took too long, or was sent away."""
+        self._line.close()
+        self._over()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(OUTBOUND_SLOW_BYTES, OUTBOUND_SLOW_BYTES // 4)
         raw: socket.socket | None = transport.get_extra_info("socket")
@@ -117,6 +143,9 @@ class _Connection(asyncio.Protocol):
             self.transport.abort()
         elif self._task is not None:
             self._task.cancel()
+        else:
+            self._registry.handshakes.leave(self._number, self._place)
+            self._drop()
 
     def apply_pause(self, paused: bool) -> None:
         transport = self.transport
@@ -227,7 +256,7 @@ def _peer_of(line: socket.socket) -> str:
 
 class TcpServer:
     """Listens, and writes to connections by number. `journals`: how many the process has, to which files it must leave
-    room; `handshake_seconds`: what TLS may take.
+    room; `handshake_seconds`: what TLS may take, with the wait for its turn.
     """
 
     def __init__(
@@ -238,6 +267,7 @@ class TcpServer:
         self._handshake_seconds = handshake_seconds
         self._connections: dict[int, _Connection] = {}
         self._last = 0
+        self.handshakes = Handshakes()
         self.outbound = Outbound()
         self._doors: list[Door] = []
         self._local: LocalListener | None = None
@@ -249,7 +279,7 @@ class TcpServer:
         """The path of the local socket, where there is one."""
         return None if self._local is None else self._local.path
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None, *, local: Path | None = None) -> int:
+    async def listen(self, host: str, port: int, tls: Contexts | None, *, local: Path | None = None) -> int:
         """Returns the port, which the system chose if 0 was asked for.
 
         `local` is a directory for a local socket, of which this process has the lock; what goes there is not encrypted.
@@ -273,7 +303,7 @@ class TcpServer:
         self._doors.append(door)
         door.open()
 
-    async def _listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+    async def _listen(self, host: str, port: int, tls: Contexts | None) -> int:
         loop = asyncio.get_running_loop()
         try:
             doors = [Door(loop, each, partial(self._enter, tls)) for each in await bound_sockets(loop, host, port)]
@@ -288,7 +318,7 @@ class TcpServer:
             raise ConfigError(f"Can't listen on {host} port {port}: {error.strerror or error}.") from error
         return doors[0].address[1]
 
-    def _enter(self, tls: ssl.SSLContext | None, line: socket.socket) -> None:
+    def _enter(self, tls: Contexts | None, line: socket.socket) -> None:
         # The system gives the lowest number that is free: all below this one are in use.
         if descriptor_limit() - line.fileno() <= self._reserve // 2:
             # Whoever counts connections has no room left for them, and these are the last descriptors of files.
@@ -310,9 +340,9 @@ class TcpServer:
             line.close()  # It is gone already.
             return
         self._last += 1
-        connection = self._connections[self._last] = _Connection(self, self._events, self._last, tls)
+        connection = self._connections[self._last] = _Connection(self, self._events, self._last, line, tls)
         peer, near = _peer_of(line), on_this_host(line)
-        connection.begin(line, self._handshake_seconds)
+        connection.enter(peer, self._handshake_seconds)
         self._events.connected(self._last, peer, near, tls is not None)
 
     def remove(self, number: int) -> bool:

@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from tocsin.model.errors import ConfigError
+from tocsin.runtime.ownership import open_regular
+
+_MISMATCHES = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
+"""What OpenSSL says of a key that belongs to another certificate; the last two, when it is even of another kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +54,10 @@ def client_context(
     return context
 
 
-def reload_certificate(context: ssl.SSLContext, own: Certificate) -> None:
-    """Read renewed files into a live context: new connections use them, old ones go on undisturbed.
-
-    The files are tried on a context of their own first, so that a bad pair leaves the live one as it was.
-    A list of trusted authorities can only grow this way; to withdraw one, restart.
-    """
-    _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), own)
-    _load_certificate(context, own)
-
-
 def shown_certificate(own: Certificate) -> bytes:
     """The certificate that a server with these files shows, as DER: the first of its chain."""
-    _check_readable("TLS certificate", own.certificate)
-    text = own.certificate.read_text(encoding="ascii", errors="replace")
+    with open_regular("TLS certificate", own.certificate) as file:
+        text = file.read().decode("ascii", errors="replace")
     start, end = text.find(ssl.PEM_HEADER), text.find(ssl.PEM_FOOTER)
     try:
         return ssl.PEM_cert_to_DER_cert(text[start : end + len(ssl.PEM_FOOTER)])
@@ -86,7 +80,7 @@ def _load_certificate(context: ssl.SSLContext, own: Certificate) -> None:
     try:
         context.load_cert_chain(own.certificate, own.key, password=refuse_encrypted_key)
     except ssl.SSLError as reason:
-        if reason.reason == "KEY_VALUES_MISMATCH":
+        if reason.reason in _MISMATCHES:
             raise ConfigError(f"The TLS key {own.key} does not belong to {own.certificate}.") from reason
         raise ConfigError(
             f"The TLS certificate {own.certificate} and key {own.key} cannot be used; both must be PEM files"
@@ -104,8 +98,4 @@ def _load_ca(context: ssl.SSLContext, ca: Path) -> None:
 
 def _check_readable(what: str, path: Path) -> None:
     """OpenSSL's own error does not say which of two files is missing."""
-    try:
-        with open(path, "rb"):
-            pass
-    except OSError as reason:
-        raise ConfigError(f"The {what} {path} cannot be read: {reason.strerror}.") from reason
+    open_regular(what, path).close()

@@ -31,7 +31,7 @@ from tocsin.model.limits import (
     USERS_FILE_BYTES_MAX,
 )
 from tocsin.model.spelling import check_spelling
-from tocsin.runtime.ownership import check_private
+from tocsin.runtime.ownership import check_link, check_private, open_regular
 
 FORMAT_NAME = "tocsin-users"
 FORMAT_VERSION = 1
@@ -97,47 +97,49 @@ class UsersFile(Generic[User]):
     def add(self, user: User, *, replace: bool = False) -> None:
         """Add one user, and make the file if there is none. `replace` is how a password is changed."""
         _check_user(user, PASSWORD_ITERATIONS_MIN)
-        with self._changing() as (secret, users):
+        with self._changing() as users:
             if user.user not in users:
                 check_spelling(user.user, "user name", ConfigError)
             elif not replace:
                 raise ConfigError(f"The user {user.user!r} exists already in {self._path}.")
             users[user.user] = user
-            self._write(secret, users)
 
     def remove(self, name: str) -> None:
-        with self._changing() as (secret, users):
+        with self._changing() as users:
             if name not in users:
                 raise ConfigError(f"There is no user {name!r} in {self._path}.")
             del users[name]
-            self._write(secret, users)
 
     @contextmanager
-    def _changing(self) -> Iterator[tuple[bytes, dict[str, User]]]:
-        """The content, to be changed by one process at a time: the lock is on a file beside, which stays."""
-        lock = self._path.with_name(self._path.name + ".lock")
+    def _changing(self) -> Iterator[dict[str, User]]:
+        """The users, to be changed by one process at a time, and written at the end: the lock is on a file beside that
+        stays. Where the path is a link all of this is done where it leads, since others may come there by another way.
+        """
+        check_link("users file", self._path)
+        path = Path(os.path.realpath(self._path))
+        lock = path.with_name(path.name + ".lock")
         try:
             handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as reason:
             raise ConfigError(f"The users file {self._path} cannot be changed: {reason.strerror}.") from reason
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            if self._path.exists():
-                held = self.load()
-                yield held.secret, dict(held.by_name)
-            else:
-                yield secrets.token_bytes(SECRET_BYTES), {}
+            new: Users[User] = Users(secrets.token_bytes(SECRET_BYTES), {})
+            held = self.load() if os.path.lexists(path) else new
+            users = dict(held.by_name)
+            yield users
+            self._write(path, held.secret, users)
         finally:
             os.close(handle)
 
-    def _write(self, secret: bytes, users: Mapping[str, User]) -> None:
+    def _write(self, path: Path, secret: bytes, users: Mapping[str, User]) -> None:
         lines = [f"{FORMAT_NAME} {FORMAT_VERSION} {_encode(secret)}"]
         for name in sorted(users):
             user = users[name]
             keys = " ".join(map(_encode, (user.salt, user.stored_key, user.server_key)))
             lines.append(f"{name} {user.iterations} {keys}")
         try:
-            _replace(self._path, ("\n".join(lines) + "\n").encode())
+            _replace(path, ("\n".join(lines) + "\n").encode())
         except OSError as reason:
             raise ConfigError(f"The users file {self._path} cannot be written: {reason.strerror}.") from reason
 
@@ -209,7 +211,7 @@ def _encode(data: bytes) -> str:
 
 def _read(path: Path) -> str:
     try:
-        with open(path, "rb") as file:
+        with open_regular("users file", path) as file:
             check_private("users file", path, os.fstat(file.fileno()))
             data = file.read(USERS_FILE_BYTES_MAX + 1)
     except OSError as reason:

@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tocsin.cli.main import app
-from tocsin.model.errors import ConfigError
+from tocsin.model.errors import AuthenticationFailed, ConfigError
+from tocsin.model.limits import PASSWORD_BYTES_MAX
 from tocsin.runtime.users_file import UsersFile
 from tocsin.wire.scram import Credentials, make_credentials
 
@@ -73,3 +74,29 @@ def test_the_file_can_be_named_by_the_environment(users: Path) -> None:
     add(users, "ada", "a")
     result = RUNNER.invoke(app, ["user", "list"], env={"TOCSIN_USERS": str(users)})
     assert result.stdout == "ada\n"
+
+
+@pytest.mark.parametrize("length", [PASSWORD_BYTES_MAX + 1, 10 * PASSWORD_BYTES_MAX])
+def test_a_password_that_is_too_long_is_refused_and_not_cut(users: Path, length: int) -> None:
+    with pytest.raises(AuthenticationFailed, match=f"at most {PASSWORD_BYTES_MAX} bytes"):
+        add(users, "ada", "p" * length)
+    assert not users.exists()
+
+
+def test_the_longest_password_is_taken_whole(users: Path) -> None:
+    longest = "p" * PASSWORD_BYTES_MAX
+    add(users, "ada", longest)
+    stored = UsersFile(users, Credentials).load().find("ada")
+    assert stored is not None
+    assert make_credentials("ada", longest, salt=stored.salt, iterations=stored.iterations) == stored
+
+
+def test_the_name_is_told_as_it_is_kept(users: Path) -> None:
+    """Compatibility characters and such that cannot be seen are compared as what they look like."""
+    arguments = ["user", "add", "\uff41da\u00ad", "--users", str(users), "--password-stdin"]
+    told = RUNNER.invoke(app, arguments, input="a\n", catch_exceptions=False)
+    assert "The name is kept as ada" in told.stderr and "ada can log in" in told.stderr
+    told = RUNNER.invoke(app, [*arguments, "--replace", "--json"], input="a\n", catch_exceptions=False)
+    assert json.loads(told.stdout)["user"] == "ada"
+    plain = RUNNER.invoke(app, ["user", "add", "bob", *arguments[3:]], input="b\n", catch_exceptions=False)
+    assert "kept as" not in plain.stderr

@@ -48,11 +48,14 @@ def add(
     from tocsin.wire.scram import make_credentials
 
     password = _password_line() if password_stdin else _ask_password()
-    _open(users).add(make_credentials(name, password, salt=new_salt()), replace=replace)
+    user = make_credentials(name, password, salt=new_salt())
+    _open(users).add(user, replace=replace)
     if json:
-        print_json({"user": name, "users": str(users)})
-    else:
-        note(f"{name} can log in to servers that use {users}.")
+        print_json({"user": user.user, "users": str(users)})
+        return
+    if user.user != name:
+        note(f"The name is kept as {user.user}, which is how logins compare {name!a}.")
+    note(f"{user.user} can log in to servers that use {users}.")
 
 
 @app.command()
@@ -76,7 +79,8 @@ def list_users(users: Users = USERS_DEFAULT, json: options.Json = False) -> None
 
 
 def _password_line() -> str:
-    line = sys.stdin.readline(PASSWORD_BYTES_MAX).rstrip("\n")
+    # With its end, and one more, by which a line that is too long is found out and refused.
+    line = sys.stdin.readline(PASSWORD_BYTES_MAX + 2).rstrip("\n")
     if not line:
         raise ConfigError("Standard input held no password; write it there, or leave --password-stdin away.")
     return line

@@ -172,7 +172,12 @@ class Exchange:
         line = self._lines.get(connection)
         if line is not None:
             at = max(line.to_caller_at, self._timeline.time + self._draw())
-            self._timeline.at(at, None, self._tell_broken, line)
+            self._timeline.at(at, None, self._closed, line)
+
+    def _closed(self, line: Line) -> None:
+        """Each end hears that the line is gone, as of a socket."""
+        self._tell_broken(line)
+        self._tell_callee(line)
 
     def _tell_broken(self, line: Line) -> None:
         caller = line.caller
