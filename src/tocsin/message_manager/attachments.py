@@ -176,7 +176,9 @@ class Attachments:
     def serve_readers(self, state: DestinationState) -> bool:
         """Readers have a budget of their own: a busy queue does not hold its browsers up."""
         before = [reader.key for reader in state.readers]
-        more = serve_readers(state, self._ledger, Step(self._lease))
+        step = Step(self._lease)
+        more = serve_readers(state, self._ledger, step)
+        self._ledger.work.pay_step(step)
         left = {reader.key for reader in state.readers}
         for key in before:
             if key not in left:

@@ -55,7 +55,6 @@ from tocsin.model.batch import DeliveryMode
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidDestination, JournalDamaged, TocsinError
 from tocsin.model.limits import (
-    COMMANDS_PER_TURN,
     FAULT_PAUSE_SECONDS,
     INBOX_COMMANDS_MAX,
     ROWS_PER_STEP,
@@ -63,8 +62,6 @@ from tocsin.model.limits import (
 from tocsin.model.values import Bytes
 
 _SHOWING = "showing what is durable"
-_STEPS_PER_RUN = 2
-"""How many full steps one run does; turns that find little to do are as good as free."""
 
 
 class MessageManager:
@@ -101,6 +98,7 @@ class MessageManager:
             self._take(origin, command)
 
     def _take(self, origin: str, command: Command) -> None:
+        self.ledger.work.pay(1)
         last = self.ledger.last_lsn()
         try:
             self._route(origin, command)
@@ -220,23 +218,22 @@ class MessageManager:
 
         Ends early when the turns were long ones, so that the loop can attend to its sockets.
         """
-        while self._backlog and self.ledger.has_room:
+        ledger, work = self.ledger, self.ledger.work
+        ledger.delivered_bytes = 0
+        work.begin()
+        while self._backlog and ledger.has_room and not work.is_over:
             self._take(*self._backlog.popleft())
-        rows = _STEPS_PER_RUN * ROWS_PER_STEP
-        self.ledger.delivered_bytes = 0
-        self._answering.begin()
         for _ in range(min(turns, len(self._agenda))):
-            if rows <= 0 or self._answering.left <= 0:
-                break
             destination = self._agenda.take()
             state = self.directory.by_id.get(destination)
             if state is None:
                 continue
-            step = Step(self.settings.lease)
-            if self._serve(state, step):
+            if self._serve(state):
                 self._agenda.add(destination)
-            rows -= ROWS_PER_STEP - step.rows
-        return self._answering.resume(self._take) or len(self._agenda) > 0
+            if work.is_over:
+                break
+        more = self._answering.resume(self._take) or len(self._agenda) > 0
+        return more or (bool(self._backlog) and ledger.has_room)
 
     def settle_reserves(self) -> None:
         """Before a clean stop: note exactly what was delivered, so that nothing else is called redelivered (D3)."""
@@ -268,7 +265,7 @@ class MessageManager:
             case Publish():
                 self.sessions.check_speaker(origin, command.session)
                 state = self.directory.by_id.get(command.destination)
-                if state is None or state.inbox:
+                if state is None or state.inbox or self.ledger.work.is_over:
                     self._enqueue(state, origin, command)
                 else:
                     self._publish_at_once(state, origin, command)
@@ -374,21 +371,20 @@ class MessageManager:
 
     # ---- one destination's turn
 
-    def _serve(self, state: DestinationState, step: Step) -> bool:
-        ledger = self.ledger
+    def _serve(self, state: DestinationState) -> bool:
+        ledger, work = self.ledger, self.ledger.work
+        left = work.left - ROWS_PER_STEP
         last = ledger.last_lsn()
         self._containment.run(_SHOWING, None, committed, state, ledger)
         if state.postponed:
             self._queued += state.ask_again()
-        for _ in range(COMMANDS_PER_TURN):
-            if not state.inbox or not ledger.has_room or self._answering.left <= 0:
-                break
+        while state.inbox and ledger.has_room and work.left > left:
             origin, command = state.inbox.popleft()
             self._queued -= 1
             self._carry_out(state, origin, command)
         if state.id not in self.directory.by_id:
             return False
-        more = self._containment.run("giving out messages", None, self._give_out, state, step)
+        more = self._containment.run("giving out messages", None, self._give_out, state)
         if ledger.last_lsn() > last:
             self._agenda.add_when_durable(ledger.last_lsn(), state.id)
         if more is None:
@@ -398,11 +394,13 @@ class MessageManager:
             return bool(more)
         return bool(more or state.inbox)
 
-    def _give_out(self, state: DestinationState, step: Step) -> bool:
+    def _give_out(self, state: DestinationState) -> bool:
         """What a turn does that is nobody's command; True when there is more of it."""
         ledger = self.ledger
         overdue = release_due(state, ledger)
+        step = Step(self.settings.lease)
         more = dispatch(state, ledger, step) if self._held_until is None else False
+        ledger.work.pay_step(step)
         if state.readers:
             more |= self.attachments.serve_readers(state)
         if state.removals:
@@ -413,6 +411,7 @@ class MessageManager:
         return more
 
     def _carry_out(self, state: DestinationState, origin: str, command: Command | Leave) -> None:
+        self.ledger.work.pay(1)
         last = self.ledger.last_lsn()
         try:
             self._execute(state, origin, command)

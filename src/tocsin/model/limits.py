@@ -125,12 +125,12 @@ SUBSCRIPTIONS_PER_USER_MAX = 10_000
 INBOX_COMMANDS_MAX = 65_536
 """Commands that wait in a message manager before it takes no more from its links; each connection's own bound comes
 long before."""
-COMMANDS_PER_TURN = 64
-ANSWER_ITEMS_PER_RUN = 1_000
-"""Items that answers to requests have in one run of a message manager, before the others wait for the next."""
 GROUPS_PER_VIEW_MAX = 10_000
 GROUP_RESERVED_MESSAGES_MAX = 10_000
 ROWS_PER_STEP = 256
+WORK_PER_RUN = 2 * ROWS_PER_STEP
+"""What one run of a message manager does, in rows that are looked at: commands, items of answers and deliveries, all
+together; then the sockets have their turn."""
 FAULT_PAUSE_SECONDS = 1.0
 """How long a destination whose turn has met a mistake of ours waits for its next one."""
 READ_AHEAD_BYTES = 2 * MIB
@@ -443,7 +443,7 @@ assert 6 * STAGES_PER_COMMIT_MAX < VALUE_ITEMS_MAX, "a request names each stage 
 assert STAGES_PER_COMMIT_MAX <= STAGES_PER_DESTINATION_MAX, "what was staged can be committed"
 assert STAGE_SECONDS_DEFAULT <= STAGE_SECONDS_MAX < EPOCH_MEMORY_SECONDS, "who can still commit is still known"
 assert PREFETCH_DEFAULT <= PREFETCH_MAX <= DELIVERY_RESERVE_MESSAGES
-assert COMMANDS_PER_TURN <= INBOX_COMMANDS_MAX
+assert WORK_PER_RUN <= INBOX_COMMANDS_MAX
 assert DRAIN_RANGES_PER_TAKE < DRAIN_RANGES_PER_ANSWER and 4 * DRAIN_RANGES_PER_ANSWER < VALUE_ITEMS_MAX
 assert SEGMENT_BYTES_MIN < SEGMENT_BYTES_DEFAULT <= SNAPSHOT_EVERY_BYTES
 assert SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX < 1 << 32, "positions in a segment are u32"
