@@ -110,7 +110,7 @@ def _serve_readable(
 
 def _serve_returned(state: DestinationState, view: View, consumer: Consumer, ledger: Ledger, step: Step) -> Outcome:
     """Messages that came back. `looked` remembers how far the list holds nothing for this consumer."""
-    index = view.ready_from(consumer.looked) if view.ready else 0
+    index = view.ready_from(view.looked(consumer)) if view.ready else 0
     while index < len(view.ready):
         entry = view.ready[index]
         if not step.look_at():
@@ -151,7 +151,7 @@ def _serve_reserved(state: DestinationState, view: View, consumer: Consumer, led
         return Outcome.DELIVERED
     ranges = _alike(view, _at_most([(start, end)], consumer.credit))
     view.set_aside.remove(*ranges[0])
-    consumer.take_reserved(*ranges[0])
+    consumer.take_reserved(RangeSet(ranges))
     _deliver(state, view, consumer, row, block, ranges, 0, _suspicion(view, start), ledger, step)
     return Outcome.DELIVERED
 

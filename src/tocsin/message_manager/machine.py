@@ -428,7 +428,7 @@ class MessageManager:
             case Publish():
                 publish(state, origin, command, ledger)
             case SettleMessages():
-                self.attachments.settle(state, origin, command)
+                self._go_on(state, origin, self.attachments.settle(state, origin, command))
             case GrantCredit():
                 self.attachments.grant(origin, command)
             case OpenProducer():
@@ -445,16 +445,22 @@ class MessageManager:
                 except NotYet:
                     state.postpone(origin, command)
             case _:
-                self._execute_ending(state, command)
+                self._execute_ending(state, origin, command)
 
-    def _execute_ending(self, state: DestinationState, command: Command | Leave) -> None:
+    def _go_on(self, state: DestinationState, origin: str, rest: Command | Leave | None) -> None:
+        """What is left of a long command comes before everything else, when others had their turn."""
+        if rest is not None:
+            state.inbox.appendleft((origin, rest))
+            self._queued += 1
+
+    def _execute_ending(self, state: DestinationState, origin: str, command: Command | Leave) -> None:
         match command:
             case CloseProducer():
                 self._leaving.close_producer(state, command.session)
             case PauseSession():
                 self.attachments.pause(command.session, state)
             case Leave():
-                self._leaving.leave(state, command)
+                self._go_on(state, origin, self._leaving.leave(state, command))
             case _:
                 raise IllegalState(f"{type(command).__name__} is not a command for a destination.")
 

@@ -154,6 +154,8 @@ SESSION_CLOSE_SECONDS = 10.0
 """How long closing a session or a producer waits for one answer of the server, when the application says nothing."""
 LAST_WORDS_SECONDS = 1.0
 """How long a session that gave up waiting takes to end at the server."""
+LEAVING_PER_TURN = 64
+"""Consumers of one session that go from a destination at once; the others go when it has its next turn."""
 DEPARTURES_PER_TICK = 128
 """Sessions, consumers or connections that vanished with their client manager and are ended at once."""
 SWEPT_PER_TURN = 512
@@ -377,6 +379,8 @@ HELD_RANGES_MAX = PREFETCH_MAX
 """Ranges that a consumer may hold; one whose settlements leave more gaps is closed."""
 SETTLED_RANGES_PER_LOOK = 16_384
 """So many ranges a consumer settles between two looks at how many it holds."""
+SETTLED_LOCKS_PER_TURN = 512
+"""Rows, and parts of rows, of which a long settlement settles so many, and goes on when others had their turn."""
 LOCKS_PER_CONSUMER_MAX = 1_000_000
 """Rows, and parts of rows, that a consumer was given and has not settled; then it gets no more for now."""
 CLIENT_IDS_MAX = 10 * CONNECTIONS_MAX
