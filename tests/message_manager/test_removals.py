@@ -6,6 +6,7 @@ import pytest
 from tests.message_manager.dialogue import NOTHING_CACHED, drain, ends, server, session_of, state_of
 
 from tocsin.model.errors import ProtocolError
+from tocsin.model.limits import REMOVALS_PER_TURN
 from tocsin.testing.driver import Driver
 from tocsin.testing.scripted_session import ScriptedConsumer
 
@@ -207,3 +208,29 @@ def test_a_subscription_that_ends_takes_its_dying_messages_with_it() -> None:
     driver.advance(2)
     assert drain(driver, "queue:_DMQ") == []
     assert len(state_of(driver, "topic:news").removals) == 0
+
+
+def test_many_messages_go_to_the_dead_and_back_over_several_turns() -> None:
+    driver = server(limit=1)
+    client = driver.connect()
+    session = client.session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders")
+    count = 3 * REMOVALS_PER_TURN
+    for number in range(count):
+        producer.send(str(number))
+    messages = consumer.take()
+    driver.hang_up(client)
+    driver.clock.advance(60.0)
+    driver.broker.tick()
+    state, most = state_of(driver), 0
+    for _ in range(100):
+        before = len(state.removals)
+        driver.turn()
+        driver.workers.settle()
+        most = max(most, before - len(state.removals))
+    assert len(messages) == count and not state.removals
+    assert 0 < most <= 2 * REMOVALS_PER_TURN, "at most two runs in one turn of the loop"
+    driver.settle()
+    assert resend(driver, (0, count)) == count
+    assert driver.show("queue:_DMQ")["messages"] == 0
+    assert driver.show("queue:orders")["messages"] == count

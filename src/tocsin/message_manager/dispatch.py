@@ -30,6 +30,9 @@ from tocsin.wire.frames import REDELIVERED
 _SHARE_MIN = 16
 """Competing consumers get at least this many messages at a time: finer turns cost more than they share."""
 _SLICE_BYTES = 4096
+_VIEWS_PER_ROW = 16
+_CONSUMERS_PER_ROW = 128
+"""Asking so many of them whether they can have anything costs as much as looking at one row."""
 
 
 class Outcome(Enum):
@@ -41,23 +44,31 @@ class Outcome(Enum):
 
 def dispatch(state: DestinationState, ledger: Ledger, step: Step) -> bool:
     """Hands out what can be handed out; True when there may be more to do."""
-    views = [view for view in state.views.values() if view.consumers and not view.idle]
+    end = state.visible_end
+    views = [view for view in state.views.values() if view.consumers and not (view.idle and view.idle_end == end)]
     if not views:
         return False
-    state.turn += 1
-    first = state.turn % len(views)
+    first = next((index for index, view in enumerate(views) if view.id > state.turn), 0)
     more = False
-    for view in views[first:] + views[:first]:
+    for number, view in enumerate(views[first:] + views[:first]):
+        if number % _VIEWS_PER_ROW == _VIEWS_PER_ROW - 1 and not step.look_at():
+            return True
         more |= _dispatch_view(state, view, ledger, step)
+        state.turn = view.id
+    state.turn = views[first].id
     return more
 
 
 def _dispatch_view(state: DestinationState, view: View, ledger: Ledger, step: Step) -> bool:
     idle = True
+    # Nobody gets credit meanwhile.
+    able = [each for each in view.consumers if each.credit > 0]
+    step.rows -= len(view.consumers) // _CONSUMERS_PER_ROW
+    view.idle, view.idle_end = not able, state.visible_end
     while True:
         if ledger.delivered_bytes > DELIVERED_BYTES_PER_RUN:
             return True
-        able = [each for each in view.consumers if each.credit > 0 and each.opened_lsn <= ledger.committed]
+        able = [each for each in able if each.credit > 0 and each.opened_lsn <= ledger.committed]
         if ledger.spared:
             able = [each for each in able if each.origin not in ledger.spared]
         if len(view.locks) >= LOCKS_PER_CONSUMER_MAX:

@@ -54,11 +54,7 @@ from tocsin.message_manager.timers import next_wake, on_time
 from tocsin.model.batch import DeliveryMode
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidDestination, JournalDamaged, TocsinError
-from tocsin.model.limits import (
-    FAULT_PAUSE_SECONDS,
-    INBOX_COMMANDS_MAX,
-    ROWS_PER_STEP,
-)
+from tocsin.model.limits import FAULT_PAUSE_SECONDS, INBOX_COMMANDS_MAX, REMOVALS_PER_TURN, ROWS_PER_STEP
 from tocsin.model.values import Bytes
 
 _SHOWING = "showing what is durable"
@@ -404,11 +400,11 @@ class MessageManager:
         if state.readers:
             more |= self.attachments.serve_readers(state)
         if state.removals:
-            self._process_removals(state)
+            more |= self._process_removals(state)
         self._schedule(state)
         if (overdue or state.removals) and not ledger.has_room:
             self._agenda.add_when_room(state.id)
-        return more
+        return more or (overdue and ledger.has_room)
 
     def _carry_out(self, state: DestinationState, origin: str, command: Command | Leave) -> None:
         self.ledger.work.pay(1)
@@ -481,12 +477,14 @@ class MessageManager:
 
     # ---- work that is nobody's command
 
-    def _process_removals(self, state: DestinationState) -> None:
+    def _process_removals(self, state: DestinationState) -> bool:
+        """True when there is more than one turn does."""
         dead = self.directory.dead_messages(self.ledger)
         targets: set[int] = {dead.id}
-        if process_removals(state, dead, partial(origin_of, self.directory, self.ledger, targets), self.ledger):
-            for target in targets:
-                self._agenda.add_when_durable(self.ledger.last_lsn(), target)
+        moved = process_removals(state, dead, partial(origin_of, self.directory, self.ledger, targets), self.ledger)
+        for target in targets if moved else ():
+            self._agenda.add_when_durable(self.ledger.last_lsn(), target)
+        return moved >= REMOVALS_PER_TURN
 
     def _changed(self, state: DestinationState) -> None:
         """Somebody else's request has changed a destination."""

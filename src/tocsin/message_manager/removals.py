@@ -22,8 +22,12 @@ from tocsin.model.dead_notes import ATTEMPTS, NOTES, ORIGIN, REASON, SUBSCRIPTIO
 from tocsin.model.destination import Destination, parse_destination
 from tocsin.model.editing import readdress
 from tocsin.model.errors import InvalidDestination, TocsinError
+from tocsin.model.limits import REMOVALS_PER_TURN
 from tocsin.model.ranges import Range
 from tocsin.model.values import Int
+
+_ROWS_PER_MOVE = 8
+"""Moving a message costs as much as looking at so many rows."""
 
 FindDestination = Callable[[Destination], DestinationState]
 
@@ -37,12 +41,13 @@ def origin_of(directory: Directory, ledger: Ledger, found: set[int], address: De
     return target
 
 
-def process_removals(state: DestinationState, dead: DestinationState, find: FindDestination, ledger: Ledger) -> bool:
-    """Moves what waits in `removals`; stops at a block that is not at hand, and when the journal has no room.
+def process_removals(state: DestinationState, dead: DestinationState, find: FindDestination, ledger: Ledger) -> int:
+    """Moves what waits in `removals`; stops at a block that is not at hand, when the journal has no room, and when that
+    is enough for one turn.
 
-    Says whether anything moved. A full disk needs its last room for acknowledgements: what is dead waits.
+    Returns how many parts of rows have moved. A full disk needs its last room for acknowledgements: what is dead waits.
     """
-    moved = False
+    moved = 0
     while state.removals:
         removal = state.removals[0]
         for row, part in state.rows_in(removal.start, removal.end):
@@ -53,11 +58,12 @@ def process_removals(state: DestinationState, dead: DestinationState, find: Find
                 removal.view.unreadable.append(Returned(_order(state, row), *part, removal.attempts))
                 removal.start = part[1]
                 continue
-            if block is None or not ledger.has_room or ledger.journal.full:
+            if block is None or moved >= REMOVALS_PER_TURN or not ledger.has_room or ledger.journal.full:
                 return moved
             _move(state, removal, row, part, block, dead, find, ledger)
             removal.start = part[1]
-            moved = True
+            moved += 1
+            ledger.work.pay(_ROWS_PER_MOVE)
         removal.view.set_aside.remove(removal.start, removal.end)
         state.removals.popleft()
     return moved

@@ -72,7 +72,7 @@ class Subscription:
 class View:
     __slots__ = (
         "_offered", "_offers", "born", "connection", "consumers", "cursors", "drained", "filtered_from", "finished",
-        "groups", "id", "idle",
+        "groups", "id", "idle", "idle_end",
         "later", "locks", "pending_reserves", "ready", "requested", "reserved", "search", "selector", "set_aside",
         "start", "subscription", "suspect_below", "turn", "unreadable",
     )  # fmt: skip
@@ -118,8 +118,9 @@ class View:
         self.filtered_from = start
         # The row that the selector was last asked about on the way out.
         self.search: Search | None = None
-        # Nothing to hand out until something is stored or comes back.
+        # Nothing to hand out until more than this may be seen, or something comes back.
         self.idle = False
+        self.idle_end = 0
 
     @property
     def durable(self) -> bool:

@@ -156,6 +156,8 @@ LAST_WORDS_SECONDS = 1.0
 """How long a session that gave up waiting takes to end at the server."""
 LEAVING_PER_TURN = 64
 """Consumers of one session that go from a destination at once; the others go when it has its next turn."""
+REMOVALS_PER_TURN = 64
+"""Batches, or parts of them, that go to the dead message queue or back in one turn."""
 DEPARTURES_PER_TICK = 128
 """Sessions, consumers or connections that vanished with their client manager and are ended at once."""
 SWEPT_PER_TURN = 512
