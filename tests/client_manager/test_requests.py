@@ -10,7 +10,7 @@ from tocsin.client_manager import requests
 from tocsin.client_manager.access import Action
 from tocsin.client_manager.accounts import Account, Accounts
 from tocsin.client_manager.connection import ConnectionState
-from tocsin.client_manager.requests import field, number, open_consumer
+from tocsin.client_manager.requests import administration_fields, field, number, open_consumer
 from tocsin.model.errors import AccessDenied, InvalidDestination, InvalidSelector, ProtocolError, TocsinError
 from tocsin.model.limits import HELD_RANGES_MAX, PREFETCH_MAX
 from tocsin.model.ranges import pack_ranges
@@ -144,3 +144,9 @@ def test_who_may_not_consume_gets_no_paths_of_files(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(requests, "authorize", deny)
     with pytest.raises(AccessDenied):
         client.request("offset.files", destination="topic:news", start=0, end=1)
+
+
+def test_ranges_that_are_named_in_any_order_and_several_times_are_asked_for_once() -> None:
+    assert opened(held=pack_ranges([(8, 9), (2, 4), (8, 9), (3, 6)])).held == [(2, 6), (8, 9)]
+    fields = administration_fields("dead.resend", {"offsets": [5, 9, 0, 3] * 100})
+    assert fields["offsets"] == [[0, 3], [5, 9]]

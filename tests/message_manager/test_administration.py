@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from tests.message_manager.dialogue import NOTHING_CACHED, drain, ends, now_ms, server, session_of, state_of
 
+from tocsin.message_manager.view import View
 from tocsin.model.errors import IllegalState, InvalidDestination, ProtocolError
+from tocsin.model.ranges import Range
 from tocsin.testing.driver import Driver, Setup
 from tocsin.testing.scripted_client import ScriptedClient
 
@@ -361,3 +363,22 @@ def test_offsets_by_range_and_by_time() -> None:
         for seconds in (-5, 0, 1, 10, 20, 21, 999)
     ]
     assert at == [0, 0, 2, 2, 4, 6, 6]
+
+
+def test_dead_messages_that_are_named_very_often_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = server(limit=1)
+    producer, consumer = ends(driver)
+    producer.send("one", "two")
+    consumer.nack(*consumer.take())
+    looks: list[Range] = []
+    free = View.free
+
+    def look(view: View, start: int, end: int) -> list[Range]:
+        looks.append((start, end))
+        return free(view, start, end)
+
+    monkeypatch.setattr(View, "free", look)
+    client = driver.connect()
+    with driver.slow_disk():
+        assert client.request("dead.resend", offsets=[0, 1 << 50] * 1_000)["messages"] == 2
+        assert len(looks) < 5

@@ -7,7 +7,7 @@ from tests.message_manager.stage import CM1, CM2, ORDERS, Stage, block
 from tocsin.cluster.commands import Administer, Answer, OpenProducer, Publish, Stored
 from tocsin.model.destination import parse_destination
 from tocsin.model.identity import DestinationId
-from tocsin.model.limits import ANSWER_ITEMS_PER_RUN
+from tocsin.model.limits import WORK_PER_RUN
 
 SESSION = (9).to_bytes(16, "big")
 NAMES = 700
@@ -33,19 +33,32 @@ def test_a_run_gives_out_few_of_many_long_lists() -> None:
     stage = full_stage()
     tell(stage, *(Administer(number, "destination.list", {}) for number in range(50)))
     at_once = answers(stage)
-    assert len(at_once) * NAMES < ANSWER_ITEMS_PER_RUN + NAMES
+    assert len(at_once) * NAMES < WORK_PER_RUN + NAMES
     assert stage.manager.waiting == 50 - len(at_once)
     found = [answer.request for answer in at_once]
     runs = 0
     while stage.manager.run():
         several = answers(stage)
-        assert several and len(several) * NAMES < ANSWER_ITEMS_PER_RUN + NAMES
+        assert several and len(several) * NAMES < WORK_PER_RUN + NAMES
         found += [answer.request for answer in several]
         runs += 1
     found += [answer.request for answer in answers(stage)]
     assert found == list(range(50)), "each is answered once, in the order in which they came"
     assert runs >= 20
     assert stage.manager.waiting == 0
+
+
+def test_an_answer_without_items_is_paid_for_too() -> None:
+    stage = Stage()
+    tell(stage, *(Administer(number, "destination.list", {}) for number in range(3 * WORK_PER_RUN)))
+    most, found = 0, answers(stage)
+    assert 0 < len(found) <= WORK_PER_RUN
+    while stage.manager.run():
+        several = answers(stage)
+        most, found = max(most, len(several)), found + several
+    found += answers(stage)
+    assert [answer.request for answer in found] == list(range(3 * WORK_PER_RUN))
+    assert most <= WORK_PER_RUN
 
 
 def test_a_message_is_stored_and_delivered_while_lists_wait() -> None:

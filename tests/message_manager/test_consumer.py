@@ -7,6 +7,7 @@ from tocsin.message_manager.selector import compile_selector
 from tocsin.model.batch import BatchHeader, Block, Column, encode_block
 from tocsin.model.columns import value_column
 from tocsin.model.destination import Kind, parse_destination
+from tocsin.model.ranges import RangeSet
 from tocsin.model.values import Type
 
 
@@ -50,6 +51,6 @@ def test_reserved_offsets_are_kept_as_ranges_and_counted() -> None:
     for offset in (1, 2, 3, 7):
         it.reserve(offset)
     assert (list(it.reserved), it.reserved_messages) == ([(1, 4), (7, 8)], 4)
-    assert it.take_reserved(2, 8) == [(2, 4), (7, 8)]
+    assert it.take_reserved(RangeSet([(2, 8)])) == [(2, 4), (7, 8)]
     assert (list(it.reserved), it.reserved_messages) == ([(1, 2)], 1)
-    assert it.take_reserved(100, 200) == []
+    assert it.take_reserved(RangeSet([(100, 200)])) == []

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from functools import partial
+from random import Random
+
 import pytest
+from tests.message_manager.effort import steps_of
 
 from tocsin.message_manager.destination import DestinationState, Options
 from tocsin.message_manager.view import Subscription, View
@@ -98,3 +102,31 @@ def test_a_range_is_cut_into_the_rows_it_touches() -> None:
     assert state.rows_in(1, 99) == [(0, (1, 2)), (1, (2, 5))]
     assert state.rows_in(7, 9) == []
     assert (state.needs(1), state.needs(5)) == (True, False)
+
+
+def test_rows_are_counted_for_each_view_as_by_a_look_at_each_of_them() -> None:
+    random = Random(11)
+    for _ in range(30):
+        state = topic(1, 2, retained=random.random() < 0.5)
+        for number in range(3, 6):
+            store(state, *(random.randrange(1, 5) for _ in range(10)))
+            state.apply_subscribe(View(number, random.randrange(state.log.next_offset + 1), DURABLE))
+        for _ in range(60):
+            view = random.choice(list(state.views.values()))
+            start = random.randrange(state.log.next_offset)
+            for low, high in view.finished.missing(start, start + random.randrange(1, 30)):
+                state.apply_finish(view, low, high, None)
+        state.apply_unsubscribe(state.views[3], None)
+        for row in range(state.log.base, state.log.end):
+            first, end = state.log.span(row)
+            needing = [view for view in state.views.values() if first >= view.start]
+            expected = sum(not view.finished.covers(first, end) for view in needing)
+            assert state.log.needed[row - state.log.base] == expected
+
+
+def test_a_view_comes_and_goes_at_little_cost_for_each_row() -> None:
+    state = topic(retained=True)
+    store(state, *([1] * 1_000))
+    late = View(7, 0, DURABLE)
+    assert steps_of(partial(state.apply_subscribe, late)) < 1_100
+    assert steps_of(partial(state.apply_unsubscribe, late, None)) < 1_100

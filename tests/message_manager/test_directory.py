@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from tests.message_manager.dialogue import server, session_of
+from tests.message_manager.effort import steps_of
 
 from tocsin.message_manager.destination import Options
 from tocsin.model.destination import parse_destination
@@ -63,3 +66,19 @@ def test_deleting_a_topic_ends_its_durable_subscriptions() -> None:
     assert driver.manager.directory.durable == {}
     session.consumer("topic:sport", subscription="s", durable=True)
     assert len(driver.crash().manager.directory.durable) == 1
+
+
+def test_a_page_is_found_without_a_look_at_names_that_are_not_on_it() -> None:
+    effort = []
+    for count in (10, 400):
+        driver = server()
+        for number in range(count):
+            driver.connect().request("destination.create", destination=f"queue:m{number:04}")
+        page = driver.manager.directory.page
+        effort.append(
+            [steps_of(partial(page, *asked, 5)) for asked in (("zzz", ""), ("a", ""), ("m", ""), ("m", "m0"))]
+        )
+        assert page("zzz", "", 5) == ([], False)
+        found, more = page("m000", "m0002", 5)
+        assert ([state.address.name for state in found], more) == ([f"m{number:04}" for number in range(3, 8)], True)
+    assert effort[0] == effort[1]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import pytest
 from tests.message_manager.dialogue import NOTHING_CACHED, drain, ends, queue_view, server, session_of, state_of
+from tests.message_manager.effort import steps_of
 
 from tocsin.message_manager.ledger import ReadBlocks
 from tocsin.model.limits import ROWS_PER_STEP
@@ -243,3 +245,50 @@ def test_an_idle_view_is_not_searched_again() -> None:
     consumer.nack(*consumer.take(), delay_ms=0)
     assert [message.count for message in consumer.take()] == [2]
     assert queue_view(driver).idle
+
+
+def test_consumers_without_credit_are_asked_once_in_a_step() -> None:
+    effort = []
+    for crowd in (1, 300):
+        driver = server()
+        session = session_of(driver)
+        for _ in range(crowd):
+            session.consumer("queue:orders", messages=0)
+        hungry, producer = session.consumer("queue:orders", messages=0), session.producer("queue:orders")
+        for number in range(60):
+            producer.send(str(number))
+        effort.append(steps_of(partial(hungry.grant, 1_000)))
+        assert hungry.bodies() == [str(number) for number in range(60)]
+    assert effort[1] < effort[0] + 300 * 20, "a few times, and not for each message"
+
+
+def test_nobody_is_asked_again_while_no_consumer_of_a_view_has_credit() -> None:
+    driver = server()
+    session = session_of(driver)
+    consumer, producer = session.consumer("queue:orders", messages=0), session.producer("queue:orders")
+    producer.send("one")
+    assert queue_view(driver).idle
+    consumer.grant(1)
+    assert consumer.bodies() == ["one"]
+    producer.send("two")
+    assert queue_view(driver).idle
+    consumer.grant(2)
+    assert consumer.bodies() == ["two"]
+
+
+def test_subscriptions_that_one_step_does_not_reach_are_first_in_the_next() -> None:
+    driver = server()
+    session = session_of(driver)
+    count = 2 * ROWS_PER_STEP
+    consumers = [session.consumer("topic:news") for _ in range(count)]
+    producer = session.producer("topic:news")
+    with driver.slow_disk():
+        producer.send("one")
+        producer.send("two")
+    assert all(consumer.bodies() == ["one", "two"] for consumer in consumers)
+    sent = [0]
+    with driver.slow_disk():
+        producer.send("three")
+    while driver.turn():
+        sent.append(sum(bool(consumer.take()) for consumer in consumers))
+    assert max(sent) <= 3 * ROWS_PER_STEP

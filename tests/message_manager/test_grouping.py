@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from tests.message_manager.dialogue import ends, queue_view, server, session_of
+from tests.message_manager.effort import steps_of
+from tests.message_manager.test_view import consumer as some_consumer
 
+from tocsin.message_manager.budget import Step
+from tocsin.message_manager.grouping import _forget_idle_group, leave_groups
+from tocsin.message_manager.locks import Lock
+from tocsin.message_manager.view import View
 from tocsin.testing.scripted_session import ScriptedConsumer
 
 
@@ -54,7 +62,7 @@ def test_order_in_a_group_holds_although_another_consumer_finds_its_messages() -
     for number in range(1, 6):
         producer.send(f"g{number}", f"free{number}", groups=["g", None])
     assert other.bodies() == [f"free{number}" for number in range(1, 6)]
-    assert queue_view(driver).consumers[0].reserved_messages == 5
+    assert next(iter(queue_view(driver).consumers)).reserved_messages == 5
     owner.grant(100)
     assert owner.bodies() == [f"g{number}" for number in range(1, 6)]
 
@@ -97,7 +105,7 @@ def test_the_reserve_of_a_group_is_bounded_and_nobody_passes_it_by(monkeypatch: 
         producer.send(f"g{number}", groups=["g"])
     other.grant(100)
     assert other.take() == []
-    assert queue_view(driver).consumers[0].reserved_messages == 3
+    assert next(iter(queue_view(driver).consumers)).reserved_messages == 3
     owner.grant(100)
     assert owner.bodies() == [f"g{number}" for number in range(10)], "also those that were not reserved"
 
@@ -162,3 +170,36 @@ def test_a_purge_takes_reserved_messages_too() -> None:
     assert (owner.bodies(), other.bodies()) == (["g0"], [])
     owner.ack(*owner.outstanding.values())
     assert driver.show("queue:orders")["messages"] == 0
+
+
+def test_finding_an_idle_group_looks_at_busy_ones_once_and_at_no_locks() -> None:
+    effort = []
+    for count in (100, 1_000):
+        view, busy, idle = View(0, 0, None), some_consumer(), some_consumer()
+        idle.key = (b"i" * 16, 1)
+        busy.groups = {f"busy{number}" for number in range(count)}
+        idle.groups = {f"idle{number}" for number in range(10)}
+        for owner in (busy, idle):
+            view.groups |= dict.fromkeys(sorted(owner.groups or ()), owner)
+        for start in range(count):
+            view.locks.add(Lock(start, start + 1, busy.key, 1, 0.0))
+        step = Step(30.0)
+        before = step.rows
+        assert _forget_idle_group(view, None, step), "the first look passes all busy ones"
+        assert before - step.rows == count // 64, "and is paid for"
+        effort.append(sum(steps_of(partial(_forget_idle_group, view, None, step)) for _ in range(9)))
+        assert idle.groups == set() and set(view.groups) == busy.groups
+        assert not _forget_idle_group(view, None, step)
+    assert effort[0] == effort[1]
+
+
+def test_who_leaves_gives_up_its_own_groups_without_a_look_at_all_others() -> None:
+    effort = []
+    for count in (10, 1_000):
+        view, staying, leaving = View(0, 0, None), some_consumer(), some_consumer()
+        staying.groups, leaving.groups = {f"s{number}" for number in range(count)}, {"l"}
+        for owner in (staying, leaving):
+            view.groups |= dict.fromkeys(sorted(owner.groups or ()), owner)
+        effort.append(steps_of(partial(leave_groups, view, leaving)))
+        assert set(view.groups) == staying.groups
+    assert effort[0] == effort[1]

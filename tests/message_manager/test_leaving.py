@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
+from tests.message_manager.effort import steps_of
 from tests.message_manager.stage import (
     CM1,
     CM2,
@@ -47,7 +49,7 @@ from tocsin.message_manager.state_hash import describe_directory
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidClientId, InvalidDestination, ProtocolError
 from tocsin.model.identity import DestinationId, Lsn
-from tocsin.model.limits import DEPARTURES_PER_TICK
+from tocsin.model.limits import DEPARTURES_PER_TICK, LEAVING_PER_TURN
 from tocsin.model.ranges import pack_ranges
 from tocsin.wire.frames import Outcome, Settle
 
@@ -552,3 +554,34 @@ def test_thousands_that_vanish_with_their_client_manager_are_ended_some_at_a_tim
     assert max(steps) <= DEPARTURES_PER_TICK and len(left) > 5
     assert list(stage.manager.attachments.by_key) == [(late, 1)]
     assert not stage.manager.attachments.by_key[(late, 1)].consumer.paused
+
+
+def test_a_session_with_many_consumers_of_a_destination_leaves_it_piece_by_piece() -> None:
+    stage, count = Stage(), 10 * LEAVING_PER_TURN
+    for number in range(count):
+        stage.open_consumer(CM1, consumer=number + 1)
+    stage.manager.handle(CM1, CloseSession(99, SESSION, counted=False), stage.clock.now(), stage.clock.wall())
+    view, before, runs = stage.state().views[0], count, 0
+    while view.consumers:
+        assert not stage.manager.take_replies(), "it is answered when all of it is done"
+        stage.manager.run()
+        assert 0 < before - len(view.consumers) <= 6 * LEAVING_PER_TURN
+        before, runs = len(view.consumers), runs + 1
+    assert runs > 1
+    stage.settle()
+    assert [reply.request for reply in stage.replies[CM1] if isinstance(reply, Answer)] == [99]
+    assert not len(stage.manager.attachments.by_key) and not stage.manager.waiting
+
+
+def test_a_consumer_leaves_without_a_look_at_all_others() -> None:
+    effort = []
+    for count in (10, 300):
+        stage = Stage()
+        for number in range(count):
+            stage.open_consumer(CM1, identity(1_000 + number))
+            stage.open_consumer(CM1, SESSION, destination=f"queue:other{number}", consumer=number + 1)
+        stage.open_consumer(CM1, SESSION, consumer=5_000)
+        state = stage.state()
+        effort.append(steps_of(partial(stage.manager.attachments.leave, SESSION, state, False, None)))
+        assert len(state.views[0].consumers) == count
+    assert effort[1] < 3 * effort[0] + 300, "those of a session at a destination are found among the fewer of both"

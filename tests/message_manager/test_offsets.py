@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.message_manager.dialogue import server, session_of, state_of
+from tests.message_manager.effort import steps_of
 
 from tocsin.journal.stream import StreamPart
 from tocsin.message_manager.destination import DestinationState, Options
@@ -224,3 +226,11 @@ def test_a_client_asks_for_files_of_a_server_that_has_none() -> None:
     assert client.request("offset.files", destination=NEWS, start=0, end=3)["files"] == []
     with pytest.raises(InvalidDestination):
         client.request("offset.files", destination="topic:nothing", start=0, end=3)
+
+
+def test_more_parts_than_there_are_batches_cost_no_more() -> None:
+    for counts in ([], [10] * 5):
+        state = state_with(counts)
+        few, many = (steps_of(partial(cut, state, 0, sum(counts), parts)) for parts in (10, CUTS_MAX))
+        assert few == many
+        assert cut(state, 0, sum(counts), CUTS_MAX) == [0, *range(10, sum(counts), 10), sum(counts)]

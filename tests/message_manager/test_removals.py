@@ -16,6 +16,7 @@ from tocsin.model.limits import (
     KIB,
     MIB,
     REASON_BYTES_MAX,
+    REMOVALS_PER_TURN,
     SEGMENT_BYTES_DEFAULT,
 )
 from tocsin.testing.driver import Driver, Setup
@@ -307,3 +308,29 @@ def test_pieces_wait_for_room_in_the_journal() -> None:
     assert (driver.show("queue:orders")["dead"], driver.show("queue:_DMQ")["messages"]) == (1_000, 1_000)
     assert resend(driver, (0, 1_000)) == 1_000
     assert len(consumer.take()) == 1_000
+
+
+def test_many_messages_go_to_the_dead_and_back_over_several_turns() -> None:
+    driver = server(limit=1)
+    client = driver.connect()
+    session = client.session()
+    producer, consumer = session.producer("queue:orders"), session.consumer("queue:orders")
+    count = 3 * REMOVALS_PER_TURN
+    for number in range(count):
+        producer.send(str(number))
+    messages = consumer.take()
+    driver.hang_up(client)
+    driver.clock.advance(60.0)
+    driver.broker.tick()
+    state, most = state_of(driver), 0
+    for _ in range(100):
+        before = len(state.removals)
+        driver.turn()
+        driver.workers.settle()
+        most = max(most, before - len(state.removals))
+    assert len(messages) == count and not state.removals
+    assert 0 < most <= 2 * REMOVALS_PER_TURN, "at most two runs in one turn of the loop"
+    driver.settle()
+    assert resend(driver, (0, count)) == count
+    assert driver.show("queue:_DMQ")["messages"] == 0
+    assert driver.show("queue:orders")["messages"] == count

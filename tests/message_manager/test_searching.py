@@ -8,6 +8,7 @@ import pytest
 from tests.message_manager.dialogue import check, server, session_of, state_of
 
 from tocsin.message_manager.budget import Step
+from tocsin.message_manager.destination import DestinationState
 from tocsin.message_manager.searching import Search, StillLooking
 from tocsin.message_manager.selector import compile_selector
 from tocsin.model.batch import BatchHeader, Block, Column, encode_block
@@ -72,9 +73,12 @@ def test_each_turn_of_a_dear_search_is_short_and_nothing_is_left_out() -> None:
     taken: list[int] = []
     run = driver.manager._serve
 
-    def watch(state: object, step: Step) -> bool:
-        more = run(state, step)  # type: ignore[arg-type]
-        taken.append(ROWS_PER_STEP - step.rows)
+    work = driver.manager.ledger.work
+
+    def watch(state: DestinationState) -> bool:
+        before = work.left
+        more = run(state)
+        taken.append(before - work.left)
         return more
 
     driver.manager._serve = watch  # type: ignore[method-assign]

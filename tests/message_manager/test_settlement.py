@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 from tests.message_manager.dialogue import drain, ends, queue_view, server, session_of, state_of
+from tests.message_manager.stage import CM1, SESSION, Stage, delivered
 
+from tocsin.cluster.commands import SettledTo, SettleMessages
 from tocsin.message_manager import settlement
-from tocsin.wire.frames import FrameType, Outcome
+from tocsin.message_manager.locks import Locks
+from tocsin.message_manager.view import QUEUE_VIEW
+from tocsin.model.limits import SETTLED_LOCKS_PER_TURN
+from tocsin.model.ranges import Range
+from tocsin.wire.frames import FrameType, Outcome, Settle
 
 
 def test_an_acknowledgement_is_settled_when_it_is_durable() -> None:
@@ -374,3 +380,59 @@ def test_what_fails_as_one_is_recorded_as_one_range() -> None:
         assert 0 < journal.pending_bytes() - before < 200
     driver = driver.crash()
     assert [message.count for message in session_of(driver).consumer("queue:orders").take()] == [2] * 50
+
+
+def test_what_is_named_very_often_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    orders = stage.open_producer(CM1)
+    stage.publish(CM1, orders, 1, b"one", b"two")
+    stage.open_consumer(CM1)
+    looks: list[Range] = []
+    bounds = Locks._bounds
+
+    def look(locks: Locks, start: int, end: int) -> tuple[int, int]:
+        looks.append((start, end))
+        return bounds(locks, start, end)
+
+    monkeypatch.setattr(Locks, "_bounds", look)
+    for number, outcome in enumerate((Outcome.RENEW, Outcome.ACKNOWLEDGE), 1):
+        looks.clear()
+        told = stage.tell(CM1, SettleMessages((SESSION, 1), Settle(1, outcome, number, [(0, 1 << 50)] * 1_000)))
+        assert told == [SettledTo((SESSION, 1), number)]
+        assert looks == [(0, 1 << 50)]
+
+
+def test_a_long_settlement_is_carried_out_over_several_runs_and_answered_at_its_end() -> None:
+    stage, count = Stage(), 3 * SETTLED_LOCKS_PER_TURN
+    orders = stage.open_producer(CM1)
+    for number in range(count):
+        stage.publish(CM1, orders, number + 1, b"x")
+    stage.open_consumer(CM1, messages=count)
+    view, key = stage.state(orders).views[QUEUE_VIEW], (SESSION, 1)
+    assert view.locks.count_of(key) == count
+    stage.publish(CM1, orders, count + 1, b"later")
+    settle = SettleMessages(key, Settle(1, Outcome.RELEASE, 1, [(0, 1 << 50)]))
+    stage.manager.handle(CM1, settle, stage.clock.now(), stage.clock.wall())
+    for runs in range(1, 4):
+        assert not stage.manager.take_replies()
+        stage.manager.run()
+        assert view.set_aside.count() == runs * SETTLED_LOCKS_PER_TURN
+    assert [reply for _, reply in stage.manager.take_replies()] == [SettledTo(key, 1)]
+    assert not view.locks
+
+
+def test_what_is_delivered_while_a_long_settlement_goes_on_is_not_settled_by_it() -> None:
+    stage, count = Stage(), 2 * SETTLED_LOCKS_PER_TURN
+    orders = stage.open_producer(CM1)
+    for number in range(count):
+        stage.publish(CM1, orders, number + 1, b"x")
+    stage.open_consumer(CM1, messages=count + 10)
+    stage.manager.handle(
+        CM1, SettleMessages((SESSION, 1), Settle(1, Outcome.ACKNOWLEDGE, 1, [(0, 1 << 50)])), stage.clock.now(), 1.0
+    )
+    stage.manager.run()
+    told = stage.publish(CM1, orders, count + 1, b"later")
+    assert delivered(told) == [(count, count + 1, 1)] and SettledTo((SESSION, 1), 1) in told
+    view = stage.state(orders).views[QUEUE_VIEW]
+    assert [(lock.start, lock.end) for lock in view.locks] == [(count, count + 1)]
+    assert view.finished.covers(0, count)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+from random import Random
+
 from tests.message_manager.dialogue import drain, dump, ends, now_ms, server, session_of, state_of
+from tests.message_manager.effort import steps_of
+from tests.message_manager.test_destination import store, topic
 
 from tocsin.message_manager.destination import Options
 from tocsin.message_manager.directory import Directory
 from tocsin.message_manager.snapshots import (
     destination_section,
     directory_section,
+    durable_needs,
     load_destination,
     load_directory,
     needed_blocks,
 )  # fmt: skip
+from tocsin.message_manager.view import Subscription, View
 from tocsin.testing.driver import Driver
 
 
@@ -148,3 +155,23 @@ def test_a_destination_deleted_while_a_snapshot_is_made_stays_deleted() -> None:
     driver.settle()
     driver = driver.crash()
     assert [state.address.name for state in driver.manager.directory] == ["_DMQ"]
+
+
+def test_what_is_needed_without_the_others_is_found_without_a_look_at_each_row_for_each_view() -> None:
+    passing, random, effort = Subscription(None, None, False, False, None, False), Random(3), []
+    for rows in (100, 400):
+        state = topic(1, retained=True)
+        for number in range(2, 12):
+            store(state, *(random.randrange(1, 4) for _ in range(rows // 20)))
+            state.apply_subscribe(View(number, state.log.next_offset // 2 + 1, passing))
+        store(state, *(random.randrange(1, 4) for _ in range(rows // 2)))
+        effort.append(steps_of(partial(durable_needs, state)))
+        for view in list(state.views.values())[1:]:
+            for _ in range(20):
+                start = random.randrange(state.log.next_offset)
+                for low, high in view.finished.missing(start, start + random.randrange(9)):
+                    state.apply_finish(view, low, high, None)
+        found = durable_needs(state)
+        state.forget_volatile()
+        assert found == state.log.needed, "as after a restart"
+    assert effort[0] == effort[1]

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
-from tests.message_manager.dialogue import NOTHING_CACHED, drain, ends, queue_view, server, session_of, state_of
+from tests.message_manager.dialogue import (
+    NOTHING_CACHED,
+    drain,
+    ends,
+    now_ms,
+    queue_view,
+    server,
+    session_of,
+    state_of,
+)
+from tests.message_manager.effort import steps_of
+from tests.message_manager.stage import CM1, SESSION, Stage, block
 
+from tocsin.cluster.commands import Publish
 from tocsin.model.batch import DeliveryMode
 from tocsin.model.errors import MessageTooLarge, StorageFull
-from tocsin.model.limits import DELIVERY_RESERVE_MESSAGES
+from tocsin.model.identity import DestinationId
+from tocsin.model.limits import DELIVERY_RESERVE_MESSAGES, ROWS_PER_STEP, WORK_PER_RUN
 from tocsin.testing.driver import Driver, Setup
 
 VOLATILE = DeliveryMode.NON_PERSISTENT
@@ -246,3 +260,48 @@ def test_a_cold_non_persistent_block_waits_until_it_can_be_read() -> None:
         producer.send("two", mode=VOLATILE)
         late.grant(10)
     assert [each for each in late.bodies() if each != "opens the reserve"] == ["one", "two"]
+
+
+def test_a_message_is_stored_without_a_look_at_subscriptions_that_want_all() -> None:
+    effort = []
+    for count in (1, 300):
+        stage = Stage()
+        news = stage.open_producer(CM1, destination="topic:news")
+        for number in range(count):
+            stage.open_consumer(CM1, destination="topic:news", consumer=number + 1, messages=0)
+        stage.publish(CM1, news, 1, b"one")
+        more = Publish(SESSION, 1, DestinationId(news), block(SESSION, 2, (b"two",)), None)
+        effort.append(steps_of(partial(stage.manager.handle, CM1, more, stage.clock.now(), stage.clock.wall())))
+        stage.storage.pump()
+        effort[-1] += steps_of(stage.workers.settle)
+        assert stage.state(news).visible_end == 2
+    assert effort[0] == effort[1]
+
+
+def test_selectors_that_are_asked_about_a_message_are_paid_for() -> None:
+    stage = Stage()
+    news = stage.open_producer(CM1, destination="topic:news")
+    for number in range(100):
+        stage.open_consumer(CM1, destination="topic:news", consumer=number + 1, selector=f"n = {number}")
+    stage.manager.run()
+    more = Publish(SESSION, 1, DestinationId(news), block(SESSION, 1, (b"one",)), None)
+    stage.manager.handle(CM1, more, stage.clock.now(), stage.clock.wall())
+    assert stage.manager.ledger.work.left <= WORK_PER_RUN - 50
+
+
+def test_many_that_are_due_at_once_are_let_go_over_several_runs() -> None:
+    driver = server()
+    producer, consumer = ends(driver)
+    count = 2 * ROWS_PER_STEP + 10
+    for number in range(count):
+        producer.send(str(number), due=now_ms(driver) + 1_000)
+    driver.clock.advance(2.0)
+    driver.broker.tick()
+    state, most = state_of(driver), 0
+    while state.delayed.messages:
+        before = state.delayed.messages
+        driver.manager.run()
+        most = max(most, before - state.delayed.messages)
+    assert 0 < most <= min(ROWS_PER_STEP, WORK_PER_RUN)
+    driver.settle()
+    assert consumer.bodies() == [str(number) for number in range(count)]

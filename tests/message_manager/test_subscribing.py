@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.message_manager.dialogue import now_ms, server, session_of, state_of
+from tests.message_manager.effort import steps_of
 
+from tocsin.message_manager.subscribing import elsewhere
 from tocsin.model.errors import IllegalState, InvalidDestination, InvalidSelector, ResourceExhausted, TocsinError
 
 DURABLE: dict[str, Any] = {"subscription": "s", "durable": True}
@@ -326,3 +329,33 @@ def test_a_refused_subscription_leaves_nothing_behind() -> None:
             session.consumer("topic:news", **DURABLE)
     assert len(driver.manager.attachments.by_key) == 1
     assert driver.manager.attachments.opening == {}
+
+
+def test_a_shared_subscription_is_found_by_its_name_however_many_destinations_there_are() -> None:
+    effort = []
+    for count in (5, 300):
+        driver = server()
+        for number in range(count):
+            driver.connect().request("destination.create", destination=f"topic:t{number:04}")
+        session = session_of(driver)
+        session.consumer("topic:news", **SHARED)
+        wanted = {"subscription": "s", "client_id": None, "durable": False, "topic": "other"}
+        effort.append(steps_of(partial(elsewhere, driver.manager.directory, wanted)))
+        effort.append(steps_of(partial(session.consumer, "topic:news", **SHARED)))
+    assert effort[0] == effort[2]
+    assert effort[3] < effort[1] + 50
+
+
+def test_the_name_of_a_shared_subscription_is_free_when_its_last_consumer_or_its_topic_is_gone() -> None:
+    driver = server()
+    session, directory = session_of(driver), driver.manager.directory
+    one, two = session.consumer("topic:news", **SHARED), session.consumer("topic:news", **SHARED)
+    one.close()
+    with pytest.raises(IllegalState):
+        session.consumer("topic:other", **SHARED)
+    two.close()
+    assert not directory.volatile
+    session.consumer("topic:other", **SHARED)
+    assert set(directory.volatile) == {(None, "s")}
+    directory.delete(state_of(driver, "topic:other"), driver.manager.ledger)
+    assert not directory.volatile

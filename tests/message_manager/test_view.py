@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from functools import partial
 from random import Random
+
+from tests.message_manager.effort import steps_of
 
 from tocsin.cluster.commands import OpenConsumer
 from tocsin.message_manager.consumer import EVERYTHING, Consumer
@@ -65,15 +68,16 @@ def test_taking_a_part_of_a_returned_range_leaves_the_rest_in_place() -> None:
 
 def test_a_consumer_that_has_looked_is_told_what_came_back_before_that() -> None:
     it, who = view(), consumer()
-    it.consumers.append(who)
+    it.consumers[who] = None
     it.put_back(Returned(-4, 5, 6, 0), 0.0, 0.0)
+    assert it.looked(who) == EVERYTHING
     who.looked = (-4, 6)
     it.put_back(Returned(-4, 9, 10, 0), 0.0, 0.0)
-    assert who.looked == (-4, 6)
+    assert it.looked(who) == (-4, 6)
     it.put_back(Returned(-4, 2, 3, 0), 0.0, 0.0)
-    assert who.looked == (-4, 2)
+    assert it.looked(who) == (-4, 2)
     it.look_again()
-    assert who.looked == EVERYTHING
+    assert it.looked(who) == EVERYTHING
 
 
 def test_what_is_set_aside_for_others_than_the_list_stays_set_aside() -> None:
@@ -86,7 +90,8 @@ def test_what_is_set_aside_for_others_than_the_list_stays_set_aside() -> None:
 
 def test_what_is_reserved_for_a_group_is_taken_out_with_the_rest() -> None:
     it, who = view(), consumer()
-    it.consumers.append(who)
+    it.consumers[who] = None
+    it.groups["group"] = who
     for offset in range(3, 7):
         it.set_aside.add(offset, offset + 1)
         who.reserve(offset)
@@ -167,3 +172,42 @@ def test_drained_messages_are_neither_free_nor_anything_else() -> None:
     assert it.free(0, 10) == [(0, 2), (4, 6), (7, 10)]
     assert it.in_flight() == 3
     assert [it.is_held(start, start + 1) for start in (1, 2, 4, 6)] == [False, True, False, True]
+
+
+def test_what_comes_back_costs_the_same_however_many_consumers_there_are() -> None:
+    effort = []
+    for count in (1, 1_000):
+        it = view()
+        it.consumers = dict.fromkeys(consumer() for _ in range(count))
+        returned = [Returned(-4, 9 - number, 10 - number, 0) for number in range(9)]
+        effort.append(sum(steps_of(partial(it.put_back, each, 0.0, 0.0)) for each in returned))
+        effort[-1] += steps_of(it.look_again)
+    assert effort[0] == effort[1]
+
+
+def test_each_consumer_looks_from_the_first_message_that_came_back_since_it_looked() -> None:
+    random = Random(5)
+    it, crowd = view(), [consumer() for _ in range(5)]
+    expected = dict.fromkeys(crowd, EVERYTHING)
+    for _ in range(3_000):
+        if random.random() < 0.5:
+            who = random.choice(crowd)
+            key = it.looked(who)
+            assert key <= expected[who]
+            who.looked = expected[who] = (-random.randrange(10), random.randrange(500))
+            continue
+        returned = Returned(-random.randrange(10), start := random.randrange(500), start + 1, 0)
+        it.put_back(returned, 0.0, 0.0)
+        expected = {who: min(key, returned.key) for who, key in expected.items()}
+    assert len(it._offers) <= 64
+
+
+def test_several_ranges_are_taken_out_at_once() -> None:
+    it = view()
+    for start in range(0, 40, 4):
+        it.put_back(Returned(-4, start, start + 2, 1), 9.0 if start % 8 else 0.0, 0.0)
+    taken = it.drop_all_set_aside([(1, 6), (20, 29)])
+    assert sorted(spans(taken)) == [(1, 2), (4, 6), (20, 22), (24, 26), (28, 29)]
+    assert it.set_aside.count() == 20 - 8
+    left = [*it.ready, *(entry for _, entry in it.later)]
+    assert sorted(spans(left)) == [(0, 1), (8, 10), (12, 14), (16, 18), (29, 30), (32, 34), (36, 38)]

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.model.ranges import Range, RangeSet, subtract
+from tocsin.model.ranges import Range, RangeSet, merged, subtract
 
 LOW, HIGH = -3, 24
 number = st.integers(LOW, HIGH)
@@ -113,3 +114,23 @@ def test_it_may_change_while_it_is_walked() -> None:
 
 def test_it_shows_its_ranges() -> None:
     assert repr(RangeSet([(4, 6), (0, 2)])) == "RangeSet([(0, 2), (4, 6)])"
+
+
+@given(st.lists(some_range, max_size=25), st.lists(some_range, max_size=25))
+def test_sets_that_are_built_at_once_and_what_they_have_in_common(one: list[Range], other: list[Range]) -> None:
+    plain = [{each for start, end in ranges for each in range(start, end)} for ranges in (one, other)]
+    check_tidy(merged(one))
+    assert numbers(merged(one)) == sorted(plain[0])
+    common = RangeSet(one).common(RangeSet(other))
+    check_tidy(list(common))
+    assert numbers(common) == sorted(plain[0] & plain[1])
+    assert numbers(subtract(one, other)) == sorted(plain[0] - plain[1])
+
+
+def test_ranges_in_any_order_are_not_put_into_a_set_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of many that come from the last to the first would move all others."""
+    monkeypatch.delattr(RangeSet, "add")
+    monkeypatch.delattr(RangeSet, "remove")
+    descending = [(4 * number, 4 * number + 2) for number in range(1_000, 0, -1)]
+    assert list(RangeSet(descending)) == descending[::-1]
+    assert subtract([(0, 5_000)], descending)[0] == (0, 4)

@@ -21,7 +21,7 @@ from tocsin.model.limits import (
     RANGES_PER_FRAME_MAX,
     SUBSCRIPTION_NAME_BYTES_MAX,
 )
-from tocsin.model.ranges import Range, unpack_ranges
+from tocsin.model.ranges import Range, merged, unpack_ranges
 from tocsin.model.selector_limits import SELECTOR_CHARACTERS_MAX
 
 MODES = frozenset({"consume", "browse", "replay"})
@@ -123,13 +123,13 @@ def open_consumer(request: int, session: bytes, connection: ConnectionState, fie
 
 
 def ranges(fields: dict[str, Any], name: str) -> list[Range] | None:
-    """Offset ranges, written flat: first, end, first, end."""
+    """Offset ranges, written flat: first, end, first, end. What is named several times is asked for once."""
     flat = field(fields, name, list)
     if flat is None:
         return None
     if len(flat) % 2 or not all(type(each) is int and each >= 0 for each in flat):
         raise ProtocolError(f"The field {name!r} of a request must be a list of offsets: first, end, first, end.")
-    return list(zip(flat[::2], flat[1::2], strict=True))
+    return merged(zip(flat[::2], flat[1::2], strict=True))
 
 
 def held_ranges(fields: dict[str, Any]) -> list[Range] | None:
@@ -140,7 +140,7 @@ def held_ranges(fields: dict[str, Any]) -> list[Range] | None:
     found = unpack_ranges(packed)
     if len(found) > HELD_RANGES_MAX:
         raise ProtocolError(f"A consumer resumes with {len(found)} ranges; {HELD_RANGES_MAX} is the most.")
-    return found
+    return merged(found)
 
 
 FIELDS: dict[str, type] = {

@@ -8,6 +8,7 @@ names           the directory of names: which group has a destination
 destination     one queue or topic: its log, its views, its own inbox
 log             the stored batches of a destination, one row in typed arrays each
 view            what one set of competing consumers has finished, holds and may get next
+views           all views of a destination, and which of them each message concerns
 consumer        one attached consumer: credit, selector, how far it has looked
 locks           messages in flight, as intervals
 sessions        who is there: sessions, connections, client ids; and who has gone without a word
@@ -25,7 +26,7 @@ stages          batches that nobody sees before their stage is committed
 staging         stages are opened, committed, dropped
 services        requests that are about no destination's own flow of control
 dispatch        which consumer with credit gets what
-budget          how much one step of a destination may do
+budget          how much one step of a destination may do, and one run of all of them
 searching       a selector is asked about a row, in several turns when that is dear
 filtering       selectors, groups and expiry: the reasons to look inside a batch
 grouping        message groups: one consumer for each
@@ -45,7 +46,7 @@ holds           what retention must not drop, because somebody still wants to re
 holding         holds are set, moved and released, and end by themselves
 offsets         which offsets a destination has, where a range of them may be cut, and in which files it is
 administration  create, delete, purge, list, show, offsets, holds
-answering       requests within a budget of items, so that long answers hold up nobody
+answering       requests pay for the items of their answers, so that long ones hold up nobody
 ledger          journal records, answers that wait for the disk, blocks
 cache           recently stored blocks; the others are read from the journal
 records         what is written to the journal, and its bytes

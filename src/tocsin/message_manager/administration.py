@@ -30,7 +30,7 @@ from tocsin.model.destination import (
 )
 from tocsin.model.errors import IllegalState, InvalidDestination, ProtocolError
 from tocsin.model.limits import PAGE_ITEMS_MAX
-from tocsin.model.ranges import Range
+from tocsin.model.ranges import Range, RangeSet
 
 Fields = dict[str, Any]
 Result = tuple[Fields, int]
@@ -268,12 +268,11 @@ class Administration:
         state = self._directory.find(Destination(Kind.QUEUE, DEAD_MESSAGES))
         view, user = state.views[QUEUE_VIEW], fields.get("user")
         messages = 0
-        for start, end in _pairs(fields, "offsets"):
-            start, end = max(start, state.log.first_offset), min(end, state.visible_end)
-            if start >= end:
-                continue
-            for entry in view.drop_set_aside(start, end):
-                messages += _queue_resend(state, view, entry.start, entry.end, user)
+        # What is named several times is sent once.
+        ranges = RangeSet(_pairs(fields, "offsets")).within(state.log.first_offset, state.visible_end)
+        for entry in view.drop_all_set_aside(ranges):
+            messages += _queue_resend(state, view, entry.start, entry.end, user)
+        for start, end in ranges:
             for low, high in view.free(start, end):
                 messages += _queue_resend(state, view, low, high, user)
         return {"messages": messages}, 0

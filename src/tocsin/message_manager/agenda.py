@@ -48,12 +48,12 @@ class Agenda:
         self._uncommitted.append((lsn, destination))
 
     def durable(self, lsn: int) -> list[int]:
-        """Destinations that wrote what is durable now, in order."""
-        found: list[int] = []
+        """Destinations that wrote what is durable now, each once, in order."""
+        found: dict[int, None] = {}
         uncommitted = self._uncommitted
         while uncommitted and uncommitted[0][0] <= lsn:
-            found.append(uncommitted.popleft()[1])
-        return found
+            found[uncommitted.popleft()[1]] = None
+        return list(found)
 
     # ---- when the journal has room
 

@@ -20,8 +20,11 @@ from tocsin.message_manager.view import View
 from tocsin.model.destination import Kind
 from tocsin.model.errors import InvalidDestination
 from tocsin.model.limits import HELD_RANGES_MAX
-from tocsin.model.ranges import Range, RangeSet
+from tocsin.model.ranges import Range, RangeSet, subtract
 from tocsin.model.reading import range_of
+
+_LOCKS_PER_ROW = 256
+"""Passing by so many locks or rows costs as much as looking at one row."""
 
 
 @dataclass(slots=True)
@@ -58,7 +61,7 @@ def attach(
         consumer.selector = None
     elif selector is not None:
         consumer.cursors = list(view.cursors)
-    view.consumers.append(consumer)
+    view.consumers[consumer] = None
     view.idle = False
     return Attachment(consumer, state, view)
 
@@ -82,7 +85,9 @@ def _start_browse(state: DestinationState, consumer: Consumer) -> None:
     state.readers.append(consumer)
 
 
-def resume(attachment: Attachment, origin: str, opened: OpenConsumer, lease: float, ledger: Ledger) -> list[Range]:
+def resume(
+    attachment: Attachment, origin: str, opened: OpenConsumer, held: RangeSet, lease: float, ledger: Ledger
+) -> list[Range]:
     """The client is back: it keeps what it holds, if it still can; what was lost on the way is offered again."""
     consumer, state, view = attachment.consumer, attachment.state, attachment.view
     consumer.origin = origin
@@ -96,7 +101,6 @@ def resume(attachment: Attachment, origin: str, opened: OpenConsumer, lease: flo
             consumer.pieces.clear()
             consumer.asked = 0
         return []
-    held = RangeSet(opened.held or [])
     kept = RangeSet()
     for lock in view.locks.take_owner(consumer.key):
         for start, end in held.within(lock.start, lock.end):
@@ -119,8 +123,8 @@ def claim_held(attachment: Attachment, held: RangeSet, lease: float, ledger: Led
         return []
     kept = RangeSet()
     deadline = ledger.now + lease
-    for start, end in held:
-        for _, (low, high) in state.rows_in(start, min(end, state.recovered_end)):
+    for start, end in held.within(state.log.first_offset, state.recovered_end):
+        for _, (low, high) in state.rows_in(start, end):
             for returned in view.drop_set_aside(low, high):
                 view.locks.add(Lock(returned.start, returned.end, consumer.key, returned.attempts + 1, deadline))
                 kept.add(returned.start, returned.end)
@@ -137,14 +141,9 @@ def finished_of(attachment: Attachment, held: RangeSet, forfeited: list[Range]) 
     state, view = attachment.state, attachment.view
     if view is None:
         return []
-    found = RangeSet()
-    for start, end in held:
-        first = min(max(start, state.log.first_offset), end)
-        for low, high in ((start, first), *view.finished.within(first, end)):
-            found.add(low, high)
-    for start, end in forfeited:
-        found.remove(start, end)
-    return list(found)[:HELD_RANGES_MAX]
+    first = state.log.first_offset
+    kept = view.finished.common(RangeSet(held.within(first, max(first, held.end()))))
+    return subtract([*held.within(0, first), *kept], forfeited)[:HELD_RANGES_MAX]
 
 
 def detach(directory: Directory, attachment: Attachment, counted: bool, ledger: Ledger) -> int:
@@ -156,13 +155,16 @@ def detach(directory: Directory, attachment: Attachment, counted: bool, ledger: 
         return 0
     if consumer not in view.consumers:
         return 0
+    # Who has locks is looked for among all locks, and an unsubscribed view in all rows.
+    rows = len(state.log) if not view.durable else 0
+    ledger.work.pay(1 + (rows + len(view.locks)) // _LOCKS_PER_ROW)
     taken = view.locks.take_owner(consumer.key)
     lsn = 0
     if counted:
         lsn = count_attempt(state, view, taken, "The consumer's session ended.", 0, ledger)
     else:
         put_back(state, view, taken, ledger)
-    view.consumers.remove(consumer)
+    del view.consumers[consumer]
     for start, end in leave_groups(view, consumer):
         view.set_aside.remove(start, end)
         give_back(state, view, start, end, 0, 0.0, ledger)

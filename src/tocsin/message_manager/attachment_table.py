@@ -56,5 +56,11 @@ class AttachmentTable:
     def of_session(self, session: bytes) -> list[tuple[ConsumerKey, Attachment]]:
         return list(self._by_session.get(session, {}).items())
 
+    def of_session_at(self, session: bytes, state: DestinationState) -> Iterator[tuple[ConsumerKey, Attachment]]:
+        """Those of a session at a destination, found among the fewer of the two; nothing may change meanwhile."""
+        some, others = self._by_session.get(session, {}), self._by_state.get(state.id, {})
+        few, many = (some, others) if len(some) <= len(others) else (others, some)
+        return ((key, attachment) for key, attachment in few.items() if key in many)
+
     def of_state(self, state: DestinationState) -> list[tuple[ConsumerKey, Attachment]]:
         return list(self._by_state.get(state.id, {}).items())

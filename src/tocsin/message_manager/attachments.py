@@ -5,6 +5,9 @@ A consumer listens to the client manager that opened it last: what a former one 
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import islice
+
 from tocsin.cluster.commands import (
     Answer,
     CloseConsumer,
@@ -27,8 +30,11 @@ from tocsin.message_manager.readers import serve_readers
 from tocsin.message_manager.sessions import is_of, same_manager
 from tocsin.message_manager.settlement import settle
 from tocsin.model.errors import IllegalState, ResourceExhausted, TocsinError
-from tocsin.model.limits import HELD_RANGES_MAX, SETTLED_RANGES_PER_LOOK
+from tocsin.model.limits import HELD_RANGES_MAX, LEAVING_PER_TURN, SETTLED_RANGES_PER_LOOK
 from tocsin.model.ranges import Range, RangeSet, pack_ranges
+
+_HELD_PER_ROW = 64
+"""Looking for so many ranges that a consumer holds costs as much as looking at one row."""
 
 
 class Attachments:
@@ -56,13 +62,16 @@ class Attachments:
 
     def open(self, state: DestinationState, origin: str, command: OpenConsumer) -> int:
         """Attaches or resumes, and answers; returns the LSN before which nothing is delivered, 0 for none."""
+        # What is named twice is looked for once.
+        held = RangeSet(command.held or ())
+        self._ledger.work.pay(len(held) // _HELD_PER_ROW)
         known = self.by_key.get(command.key)
         if known is not None:
             self.opening.pop(command.key, None)
             if known.state is not state or known.consumer.mode != command.mode:
                 raise IllegalState(f"Consumer {command.consumer} is open already, for something else.")
-            kept = resume(known, origin, command, self._lease, self._ledger)
-            fields = _whose(state, command) | _held_fields(known, command, kept, [])
+            kept = resume(known, origin, command, held, self._lease, self._ledger)
+            fields = _whose(state, command) | _held_fields(known, held, kept, [])
             self._ledger.reply(origin, Answer(command.request, fields))
             return 0
         before = self._ledger.last_lsn()
@@ -73,32 +82,35 @@ class Attachments:
         if command.durable and self._ledger.last_lsn() > before:
             fields["made"] = True
         if command.held is not None:
-            # What is named twice is looked for once.
-            kept = claim_held(attachment, RangeSet(command.held), self._lease, self._ledger)
-            fields |= _held_fields(attachment, command, kept, self._forfeits.take(command.key))
+            kept = claim_held(attachment, held, self._lease, self._ledger)
+            fields |= _held_fields(attachment, held, kept, self._forfeits.take(command.key))
         # The answer comes before the first delivery: the client takes what comes behind it for new. It comes before
         # the first confirmation of a settlement, too: who lost a message must not hear "settled" before it knows.
         lsn = attachment.consumer.opened_lsn = attachment.consumer.settled_lsn = self._ledger.last_lsn()
         self._ledger.reply(origin, Answer(command.request, fields), lsn)
         return lsn
 
-    def settle(self, state: DestinationState, origin: str, command: SettleMessages) -> None:
+    def settle(self, state: DestinationState, origin: str, command: SettleMessages) -> SettleMessages | None:
+        """Settles, and answers when that was all; else returns what is left to be settled in another turn."""
         attachment = self.by_key.get(command.key)
         if attachment is not None and not _listens(attachment, origin):
-            return  # Its client says it again where it is now; an answer could be taken for the one to that.
+            return None  # Its client says it again where it is now; an answer could be taken for the one to that.
         if attachment is None or attachment.view is None:
             raise IllegalState("The consumer is closed, or holds nothing.")
         consumer = attachment.consumer
-        lsn = settle(state, attachment.view, command.key, command.settle, self._lease, self._ledger)
+        lsn, left = settle(state, attachment.view, command.key, command.settle, self._lease, self._ledger)
         # The answer covers all settlements before it too, so it waits for them.
         consumer.settled_lsn = max(consumer.settled_lsn, lsn)
+        consumer.settled_ranges += len(command.settle.ranges) - len(left)
+        if left:
+            return SettleMessages(command.key, replace(command.settle, ranges=left))
         self._ledger.reply(origin, SettledTo(command.key, command.settle.number), consumer.settled_lsn)
-        consumer.settled_ranges += len(command.settle.ranges)
         if consumer.settled_ranges >= SETTLED_RANGES_PER_LOOK:
             consumer.settled_ranges = 0
             held = RangeSet((lock.start, lock.end) for lock in attachment.view.locks.of(command.key))
             if len(held) > HELD_RANGES_MAX:
                 self._end_scattered(attachment, origin, command.key)
+        return None
 
     def _end_scattered(self, attachment: Attachment, origin: str, key: ConsumerKey) -> None:
         """Its settlements have left so many gaps that what it holds could not be named when it comes back."""
@@ -138,9 +150,8 @@ class Attachments:
     # ---- what happens to them
 
     def pause(self, session: bytes, state: DestinationState) -> None:
-        for _, attachment in self.by_key.of_session(session):
-            if attachment.state is state:
-                attachment.consumer.paused = True
+        for _, attachment in self.by_key.of_session_at(session, state):
+            attachment.consumer.paused = True
 
     def pause_all_of(self, prefix: str) -> list[tuple[ConsumerKey, str]]:
         """Their client manager is gone; returns who they are and what their origin is."""
@@ -158,16 +169,24 @@ class Attachments:
         }
         return list(found.values())
 
-    def leave(self, session: bytes, state: DestinationState, counted: bool, origin: str | None) -> None:
-        """A session's consumers go from a destination; with an origin, only those that still have it."""
-        for key, attachment in self.by_key.of_session(session):
-            if attachment.state is not state or origin not in (None, attachment.consumer.origin):
-                continue
+    def leave(self, session: bytes, state: DestinationState, counted: bool, origin: str | None) -> bool:
+        """A session's consumers go from a destination; with an origin, only those that still have it.
+
+        So many of them go as one turn takes; True when that were all.
+        """
+        going = (
+            (key, attachment)
+            for key, attachment in self.by_key.of_session_at(session, state)
+            if origin in (None, attachment.consumer.origin)
+        )
+        some = list(islice(going, LEAVING_PER_TURN))
+        for key, attachment in some:
             self.by_key.remove(key)
             if counted and attachment.view is not None:
-                locks = attachment.view.locks
-                self._forfeits.note(key, ((lock.start, lock.end) for lock in locks if lock.owner == key))
+                locks = attachment.view.locks.of(key)
+                self._forfeits.note(key, ((lock.start, lock.end) for lock in locks))
             detach(self._directory, attachment, counted, self._ledger)
+        return len(some) < LEAVING_PER_TURN
 
     def end_all(self, state: DestinationState, error: TocsinError) -> None:
         """The destination is gone: its consumers are told."""
@@ -178,7 +197,9 @@ class Attachments:
     def serve_readers(self, state: DestinationState) -> bool:
         """Readers have a budget of their own: a busy queue does not hold its browsers up."""
         before = [reader.key for reader in state.readers]
-        more = serve_readers(state, self._ledger, Step(self._lease))
+        step = Step(self._lease)
+        more = serve_readers(state, self._ledger, step)
+        self._ledger.work.pay_step(step)
         left = {reader.key for reader in state.readers}
         for key in before:
             if key not in left:
@@ -187,10 +208,10 @@ class Attachments:
 
 
 def _held_fields(
-    attachment: Attachment, opened: OpenConsumer, kept: list[Range], forfeited: list[Range]
+    attachment: Attachment, held: RangeSet, kept: list[Range], forfeited: list[Range]
 ) -> dict[str, object]:
     fields: dict[str, object] = {"kept": pack_ranges(kept[:HELD_RANGES_MAX])}
-    finished = finished_of(attachment, RangeSet(opened.held or ()), forfeited)
+    finished = finished_of(attachment, held, forfeited)
     if finished:
         fields["finished"] = pack_ranges(finished)
     return fields

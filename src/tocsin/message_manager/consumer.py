@@ -22,9 +22,9 @@ class Consumer:
     """Consumes from a view, or only reads the log when it has none (browse and replay)."""
 
     __slots__ = (
-        "_search", "asked", "browse_end", "bytes_allowed", "bytes_sent", "client_id", "connection", "cursors", "key",
-        "looked", "messages_allowed", "messages_sent", "mode", "opened_lsn", "origin", "paused", "pieces", "position",
-        "range", "reserved", "reserved_messages", "selector", "settled_lsn",
+        "_search", "asked", "browse_end", "bytes_allowed", "bytes_sent", "client_id", "connection", "cursors",
+        "groups", "key", "looked", "messages_allowed", "messages_sent", "mode", "offers_seen", "opened_lsn", "origin",
+        "paused", "pieces", "position", "range", "reserved", "reserved_messages", "selector", "settled_lsn",
         "settled_ranges",
     )  # fmt: skip
 
@@ -37,12 +37,15 @@ class Consumer:
         self.selector = selector
         # A consumer with a selector skips messages, so it looks with cursors of its own.
         self.cursors: list[int] | None = None
-        # Returned messages before this key are not for this consumer.
+        # Returned messages before this key are not for this consumer, but for those that came since so many offers.
         self.looked: ReadyKey = EVERYTHING
+        self.offers_seen = 0
         # The row that the selector was last asked about.
         self._search = Search(selector) if selector is not None else None
         # Offsets of message groups that belong to this consumer, found while another one looked.
         self.reserved: deque[Range] = deque()
+        # Message groups that it has; None before the first, since most have none.
+        self.groups: set[str] | None = None
         self.reserved_messages = 0
         self.messages_allowed = opened.messages
         self.bytes_allowed = opened.bytes
@@ -97,9 +100,9 @@ class Consumer:
         else:
             self.reserved.append((offset, offset + 1))
 
-    def take_reserved(self, start: int, end: int) -> list[Range]:
-        """Takes what is reserved of a range out again."""
-        taken = [(max(start, low), min(end, high)) for low, high in self.reserved if low < end and high > start]
+    def take_reserved(self, wanted: RangeSet) -> list[Range]:
+        """Takes what is reserved of ranges out again."""
+        taken = [part for low, high in self.reserved for part in wanted.within(low, high)]
         if taken:
             self.reserved = deque(part for each in self.reserved for part in subtract([each], taken))
             self.reserved_messages = sum(high - low for low, high in self.reserved)

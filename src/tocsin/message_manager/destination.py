@@ -7,6 +7,7 @@ replayed, and read no clock. Everything else here is volatile: consumers, locks,
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,8 @@ from tocsin.message_manager.log import UNFILTERED, VOLATILE, DestinationLog, row
 from tocsin.message_manager.producers import Producers
 from tocsin.message_manager.selector import compile_selector
 from tocsin.message_manager.stages import Stage, Stages
-from tocsin.message_manager.view import QUEUE_VIEW, Subscription, View
+from tocsin.message_manager.view import QUEUE_VIEW, View
+from tocsin.message_manager.views import Views
 from tocsin.model.batch import FLAG_GROUPS, Block
 from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import ResourceExhausted
@@ -142,7 +144,7 @@ class DestinationState:
         # The state describes all records of this destination up to this LSN.
         self.lsn = 0
         self.log = DestinationLog()
-        self.views: dict[int, View] = {}
+        self.views = Views()
         self.next_view = 1
         if address.kind is Kind.QUEUE:
             self.views[QUEUE_VIEW] = View(QUEUE_VIEW, 0, None)
@@ -168,7 +170,7 @@ class DestinationState:
         self.removals: deque[Removal] = deque()
         # Blocks of a retained topic before this offset are in its own files.
         self.stream_end = 0
-        # Views take turns at being served first.
+        # Views take turns at being served first: the one behind this id is next.
         self.turn = 0
         self.counters = Counters()
 
@@ -241,8 +243,6 @@ class DestinationState:
             for index, expiry in enumerate(stage.expiries):
                 if expiry:
                     heapq.heappush(self.expiring, (expiry, row + index))
-        for view in self.views.values():
-            view.idle = False
         self._leave_out_staged(stage, row, ledger)
         if not self.views and not self.options.retained:
             log.live_bytes -= sum(stage.sizes)
@@ -272,8 +272,6 @@ class DestinationState:
         if not self.views and not self.options.retained:
             self.log.live_bytes -= size
             self.trim()
-        for view in self.views.values():
-            view.idle = False
         return first
 
     def _filter_new_row(self, block: Block) -> None:
@@ -285,7 +283,7 @@ class DestinationState:
         end = self.log.next_offset
         first = end - block.count
         left = {True: SELECTOR_STEPS_AT_STORE, False: SELECTOR_STEPS_AT_STORE}
-        for view in self.views.values():
+        for view in self.views.selecting.values():
             if view.selector is None:
                 continue
             steps = steps_of(view.selector, block)
@@ -305,24 +303,29 @@ class DestinationState:
         if start >= end:
             return
         view.finished.add(start, end)
-        retained = self.options.retained
-        firsts, needed, rows = log.firsts, log.needed, len(log)
-        index = log.row_at(start) - log.base
-        while index < rows:
-            first = firsts[index]
-            if first >= end:
-                break
-            last = firsts[index + 1] if index + 1 < rows else log.next_offset
-            whole = start <= first and last <= end
-            if first >= view.start and (whole or view.finished.covers(first, last)):
-                needed[index] -= 1
-                if not needed[index] and not retained:
-                    log.live_bytes -= log.sizes[index]
-                    if ledger is not None:
-                        ledger.release(log.lsns[index])
-            index += 1
-        if not retained:
-            self.trim()
+        low, high = self._finished_rows(view, start, end)
+        log.need(low, high, -1)
+        if self.options.retained:
+            return
+        for index in log.unneeded(low, high):
+            log.live_bytes -= log.sizes[index]
+            if ledger is not None:
+                ledger.release(log.lsns[index])
+        self.trim()
+
+    def _finished_rows(self, view: View, start: int, end: int) -> Range:
+        """Which rows of a range, by index, its view has finished; only the first and the last may be so in part."""
+        log, firsts = self.log, self.log.firsts
+        low, high = bisect_right(firsts, start) - 1, bisect_left(firsts, end)
+        if firsts[low] < view.start:
+            low = bisect_left(firsts, view.start)
+        if low < high and firsts[low] < start and not view.finished.covers(*log.span(log.base + low)):
+            low += 1
+        if low < high:
+            first, last = log.span(log.base + high - 1)
+            if last > end and not view.finished.covers(first, last):
+                high -= 1
+        return low, high
 
     def trim(self) -> None:
         """Forgets rows at the front that nobody needs."""
@@ -336,16 +339,15 @@ class DestinationState:
         if view.subscription and view.subscription.selector:
             view.selector = compile_selector(view.subscription.selector)
         log = self.log
-        for row in range(log.row_from(view.start), log.end):
-            if log.span(row)[0] >= view.start:
-                log.needed[row - log.base] += 1
+        log.need(bisect_left(log.firsts, view.start), len(log), 1)
 
     def apply_unsubscribe(self, view: View, ledger: Ledger | None) -> None:
         """The view's unfinished messages are finished with it."""
         for low, high in view.finished.missing(max(view.start, self.log.first_offset), self.log.next_offset):
             self.apply_finish(view, low, high, ledger)
         del self.views[view.id]
-        self.removals = deque(removal for removal in self.removals if removal.view is not view)
+        if self.removals:
+            self.removals = deque(removal for removal in self.removals if removal.view is not view)
 
     def apply_trim(self, before: int, ledger: Ledger | None) -> None:
         """Retention drops whole rows that end at or before an offset."""
@@ -391,16 +393,6 @@ class DestinationState:
         if self.address.kind is Kind.QUEUE:
             return self.ready_messages(self.views[QUEUE_VIEW])
         return self.log.next_offset - self.log.first_offset
-
-    def view_of(self, subscription: Subscription) -> View | None:
-        """The existing view of the same name, client and durability."""
-        for view in self.views.values():
-            known = view.subscription
-            if known and known.name is not None and (known.name, known.client_id, known.durable) == (
-                subscription.name, subscription.client_id, subscription.durable,
-            ):  # fmt: skip
-                return view
-        return None
 
     def rows_in(self, start: int, end: int) -> list[tuple[int, Range]]:
         """(row, part of the range) for each row that a range touches."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from dataclasses import replace
+from itertools import islice, takewhile
 from typing import Any
 
 from tocsin.message_manager.destination import DestinationState, Options
@@ -13,7 +14,8 @@ from tocsin.message_manager.ledger import DropStream, Ledger
 from tocsin.message_manager.names import Names
 from tocsin.message_manager.records import RecordKind, write_map
 from tocsin.message_manager.stages import Epochs
-from tocsin.message_manager.subscriptions import Subscriptions
+from tocsin.message_manager.subscriptions import Found, SubscriptionKey, Subscriptions
+from tocsin.message_manager.view import Subscription, View
 from tocsin.model.destination import DEAD_MESSAGES, DEAD_OF, Destination, Kind, stored_name
 from tocsin.model.errors import InvalidDestination, ResourceExhausted, StaleName
 from tocsin.model.limits import (
@@ -32,7 +34,7 @@ NO_DESTINATION = 0
 class Directory:
     __slots__ = (
         "_by_name", "_names", "_temporaries", "by_id", "cluster", "defaults", "deleted", "durable", "epochs", "host",
-        "lsn", "made", "names", "next_id", "session_epochs", "temporary_made",
+        "lsn", "made", "names", "next_id", "session_epochs", "temporary_made", "volatile",
     )  # fmt: skip
 
     def __init__(self, defaults: Options, cluster: str = "", host: str = "") -> None:
@@ -48,6 +50,8 @@ class Directory:
         self.next_id = 1
         self.lsn = 0
         self.durable = Subscriptions()
+        # Named subscriptions that are not durable, in the same way.
+        self.volatile: dict[SubscriptionKey, Found] = {}
         # How many destinations each user has made, and how many temporary ones each user, or a connection of nobody.
         self.made: Counter[str] = Counter()
         self.temporary_made: Counter[str | bytes] = Counter()
@@ -198,11 +202,7 @@ class Directory:
         del self._names[bisect_left(self._names, state.address.name)]
         self._forget_temporary(state)
         for view in state.views.values():
-            known = view.subscription
-            if known is not None and known.durable and known.name is not None:
-                found = self.durable.get((known.client_id, known.name))
-                if found is not None and found[0] is state:
-                    del self.durable[known.client_id, known.name]
+            self.forget_subscription(state, view)
         if ledger is not None:
             for index, lsn_of_row in enumerate(state.log.lsns):
                 if state.log.needed[index] or state.options.retained:
@@ -213,6 +213,22 @@ class Directory:
                 ledger.release(staged)
             if state.options.retained:
                 ledger.drop_stream(DropStream(state.id, None), lsn)
+
+    def note_subscription(self, state: DestinationState, view: View) -> None:
+        """A subscription that has a name can be found by it."""
+        known = view.subscription
+        if known is not None and known.name is not None:
+            self._named(known)[known.client_id, known.name] = (state, view)
+
+    def forget_subscription(self, state: DestinationState, view: View) -> None:
+        known = view.subscription
+        if known is not None and known.name is not None:
+            named, key = self._named(known), (known.client_id, known.name)
+            if named.get(key) == (state, view):
+                del named[key]
+
+    def _named(self, known: Subscription) -> MutableMapping[SubscriptionKey, Found]:
+        return self.durable if known.durable else self.volatile
 
     def _forget_temporary(self, state: DestinationState) -> None:
         if state.connection is not None:
@@ -270,14 +286,8 @@ class Directory:
 
     def page(self, prefix: str, after: str, limit: int) -> tuple[list[DestinationState], bool]:
         """Destinations in name order behind a name; and whether there are more."""
-        index = bisect_right(self._names, after) if after else 0
-        found: list[DestinationState] = []
-        while index < len(self._names):
-            name = self._names[index]
-            index += 1
-            if not name.startswith(prefix):
-                continue
-            if len(found) == limit:
-                return found, True
-            found.append(self._by_name[name])
-        return found, False
+        names = self._names
+        low = max(bisect_left(names, prefix), bisect_right(names, after) if after else 0)
+        # Those with the prefix are next to each other.
+        found = list(takewhile(lambda name: name.startswith(prefix), islice(names, low, low + limit + 1)))
+        return [self._by_name[name] for name in found[:limit]], len(found) > limit

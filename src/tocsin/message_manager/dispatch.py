@@ -31,6 +31,9 @@ from tocsin.wire.frames import REDELIVERED
 _SHARE_MIN = 16
 """Competing consumers get at least this many messages at a time: finer turns cost more than they share."""
 _SLICE_BYTES = 4096
+_VIEWS_PER_ROW = 16
+_CONSUMERS_PER_ROW = 128
+"""Asking so many of them whether they can have anything costs as much as looking at one row."""
 
 
 class Outcome(Enum):
@@ -42,23 +45,31 @@ class Outcome(Enum):
 
 def dispatch(state: DestinationState, ledger: Ledger, step: Step) -> bool:
     """Hands out what can be handed out; True when there may be more to do."""
-    views = [view for view in state.views.values() if view.consumers and not view.idle]
+    end = state.visible_end
+    views = [view for view in state.views.values() if view.consumers and not (view.idle and view.idle_end == end)]
     if not views:
         return False
-    state.turn += 1
-    first = state.turn % len(views)
+    first = next((index for index, view in enumerate(views) if view.id > state.turn), 0)
     more = False
-    for view in views[first:] + views[:first]:
+    for number, view in enumerate(views[first:] + views[:first]):
+        if number % _VIEWS_PER_ROW == _VIEWS_PER_ROW - 1 and not step.look_at():
+            return True
         more |= _dispatch_view(state, view, ledger, step)
+        state.turn = view.id
+    state.turn = views[first].id
     return more
 
 
 def _dispatch_view(state: DestinationState, view: View, ledger: Ledger, step: Step) -> bool:
     idle = True
+    # Nobody gets credit meanwhile.
+    able = [each for each in view.consumers if each.credit > 0]
+    step.rows -= len(view.consumers) // _CONSUMERS_PER_ROW
+    view.idle, view.idle_end = not able, state.visible_end
     while True:
         if ledger.delivered_bytes > DELIVERED_BYTES_PER_RUN:
             return True
-        able = [each for each in view.consumers if each.credit > 0 and each.opened_lsn <= ledger.committed]
+        able = [each for each in able if each.credit > 0 and each.opened_lsn <= ledger.committed]
         if ledger.spared:
             able = [each for each in able if each.origin not in ledger.spared]
         if len(view.locks) >= LOCKS_PER_CONSUMER_MAX:
@@ -111,7 +122,7 @@ def _serve_readable(
 
 def _serve_returned(state: DestinationState, view: View, consumer: Consumer, ledger: Ledger, step: Step) -> Outcome:
     """Messages that came back. `looked` remembers how far the list holds nothing for this consumer."""
-    index = view.ready_from(consumer.looked) if view.ready else 0
+    index = view.ready_from(view.looked(consumer)) if view.ready else 0
     while index < len(view.ready):
         entry = view.ready[index]
         if not step.look_at():
@@ -152,7 +163,7 @@ def _serve_reserved(state: DestinationState, view: View, consumer: Consumer, led
         return Outcome.DELIVERED
     ranges = _alike(view, _at_most([(start, end)], consumer.credit))
     view.set_aside.remove(*ranges[0])
-    consumer.take_reserved(*ranges[0])
+    consumer.take_reserved(RangeSet(ranges))
     _deliver(state, view, consumer, row, block, ranges, 0, _suspicion(view, start), ledger, step)
     return Outcome.DELIVERED
 

@@ -98,13 +98,16 @@ class Leaving:
                 self._enqueue(attachment.state, origin, Leave(key[0], counted=True, origin=origin))
         return {connection for connection, _ in departure.connections}
 
-    def leave(self, state: DestinationState, command: Leave) -> None:
-        self._attachments.leave(command.session, state, command.counted, command.origin)
+    def leave(self, state: DestinationState, command: Leave) -> Leave | None:
+        """Returns the command when it is not done yet."""
+        if not self._attachments.leave(command.session, state, command.counted, command.origin):
+            return command
         if command.origin is None:
             state.producers.opened.pop(command.session, None)
             if not command.counted:
                 forget_producer(state, command.session, self._ledger, for_good=True)
         self.left(command.countdown)
+        return None
 
     def left(self, countdown: Countdown | None) -> None:
         if countdown is None:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from tocsin.cluster.commands import Reply, Stored
 from tocsin.journal.stream import StreamPart
+from tocsin.message_manager.budget import Work
 from tocsin.message_manager.cache import BlockCache
 from tocsin.message_manager.records import RecordKind
 from tocsin.model.batch import Block
@@ -77,7 +78,7 @@ class Ledger:
     __slots__ = (
         "_copies", "_doubtful", "_dropping", "_waiting", "cache", "committed", "delivered_bytes", "drops", "journal",
         "now", "now_ms", "out", "possible_copies", "range_read_bytes", "read_ahead_bytes", "reads", "spared",
-        "stream_files",
+        "stream_files", "work",
     )  # fmt: skip
 
     def __init__(self, journal: Records, cache_bytes: int) -> None:
@@ -88,6 +89,8 @@ class Ledger:
         # How many members would have what is stored now.
         self.possible_copies = 1
         self.delivered_bytes = 0
+        # What the present run may still do.
+        self.work = Work()
         # Origins that get no deliveries for now.
         self.spared: frozenset[str] = frozenset()
         self.now = 0.0

@@ -115,6 +115,17 @@ class DestinationLog:
         self.live_bytes += sum(sizes)
         return first
 
+    def need(self, low: int, high: int, more: int) -> None:
+        """So many views more need the rows from one index to another."""
+        if high - low == 1:
+            self.needed[low] += more
+        elif low < high:
+            self.needed[low:high] = array("I", [count + more for count in self.needed[low:high]])
+
+    def unneeded(self, low: int, high: int) -> list[int]:
+        """Which of the rows from one index to another nobody needs."""
+        return [index for index in range(low, high) if not self.needed[index]] if 0 in self.needed[low:high] else []
+
     def row_at(self, offset: int) -> int:
         """Row number of the row that has the offset; the row must exist."""
         index = bisect_right(self.firsts, offset) - 1

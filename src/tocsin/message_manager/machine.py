@@ -54,17 +54,10 @@ from tocsin.message_manager.timers import next_wake, on_time
 from tocsin.model.batch import DeliveryMode
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidDestination, JournalDamaged, TocsinError
-from tocsin.model.limits import (
-    COMMANDS_PER_TURN,
-    FAULT_PAUSE_SECONDS,
-    INBOX_COMMANDS_MAX,
-    ROWS_PER_STEP,
-)
+from tocsin.model.limits import FAULT_PAUSE_SECONDS, INBOX_COMMANDS_MAX, REMOVALS_PER_TURN, ROWS_PER_STEP
 from tocsin.model.values import Bytes
 
 _SHOWING = "showing what is durable"
-_STEPS_PER_RUN = 2
-"""How many full steps one run does; turns that find little to do are as good as free."""
 
 
 class MessageManager:
@@ -101,6 +94,7 @@ class MessageManager:
             self._take(origin, command)
 
     def _take(self, origin: str, command: Command) -> None:
+        self.ledger.work.pay(1)
         last = self.ledger.last_lsn()
         try:
             self._route(origin, command)
@@ -220,23 +214,22 @@ class MessageManager:
 
         Ends early when the turns were long ones, so that the loop can attend to its sockets.
         """
-        while self._backlog and self.ledger.has_room:
+        ledger, work = self.ledger, self.ledger.work
+        ledger.delivered_bytes = 0
+        work.begin()
+        while self._backlog and ledger.has_room and not work.is_over:
             self._take(*self._backlog.popleft())
-        rows = _STEPS_PER_RUN * ROWS_PER_STEP
-        self.ledger.delivered_bytes = 0
-        self._answering.begin()
         for _ in range(min(turns, len(self._agenda))):
-            if rows <= 0 or self._answering.left <= 0:
-                break
             destination = self._agenda.take()
             state = self.directory.by_id.get(destination)
             if state is None:
                 continue
-            step = Step(self.settings.lease)
-            if self._serve(state, step):
+            if self._serve(state):
                 self._agenda.add(destination)
-            rows -= ROWS_PER_STEP - step.rows
-        return self._answering.resume(self._take) or len(self._agenda) > 0
+            if work.is_over:
+                break
+        more = self._answering.resume(self._take) or len(self._agenda) > 0
+        return more or (bool(self._backlog) and ledger.has_room)
 
     def settle_reserves(self) -> None:
         """Before a clean stop: note exactly what was delivered, so that nothing else is called redelivered (D3)."""
@@ -268,7 +261,7 @@ class MessageManager:
             case Publish():
                 self.sessions.check_speaker(origin, command.session)
                 state = self.directory.by_id.get(command.destination)
-                if state is None or state.inbox:
+                if state is None or state.inbox or self.ledger.work.is_over:
                     self._enqueue(state, origin, command)
                 else:
                     self._publish_at_once(state, origin, command)
@@ -376,21 +369,20 @@ class MessageManager:
 
     # ---- one destination's turn
 
-    def _serve(self, state: DestinationState, step: Step) -> bool:
-        ledger = self.ledger
+    def _serve(self, state: DestinationState) -> bool:
+        ledger, work = self.ledger, self.ledger.work
+        left = work.left - ROWS_PER_STEP
         last = ledger.last_lsn()
         self._containment.run(_SHOWING, None, committed, state, ledger)
         if state.postponed:
             self._queued += state.ask_again()
-        for _ in range(COMMANDS_PER_TURN):
-            if not state.inbox or not ledger.has_room or self._answering.left <= 0:
-                break
+        while state.inbox and ledger.has_room and work.left > left:
             origin, command = state.inbox.popleft()
             self._queued -= 1
             self._carry_out(state, origin, command)
         if state.id not in self.directory.by_id:
             return False
-        more = self._containment.run("giving out messages", None, self._give_out, state, step)
+        more = self._containment.run("giving out messages", None, self._give_out, state)
         if ledger.last_lsn() > last:
             self._agenda.add_when_durable(ledger.last_lsn(), state.id)
         if more is None:
@@ -400,21 +392,24 @@ class MessageManager:
             return bool(more)
         return bool(more or state.inbox)
 
-    def _give_out(self, state: DestinationState, step: Step) -> bool:
+    def _give_out(self, state: DestinationState) -> bool:
         """What a turn does that is nobody's command; True when there is more of it."""
         ledger = self.ledger
         overdue = release_due(state, ledger)
+        step = Step(self.settings.lease)
         more = dispatch(state, ledger, step) if self._held_until is None else False
+        ledger.work.pay_step(step)
         if state.readers:
             more |= self.attachments.serve_readers(state)
         if state.removals:
-            self._process_removals(state)
+            more |= self._process_removals(state)
         self._schedule(state)
         if (overdue or state.removals) and not ledger.has_room:
             self._agenda.add_when_room(state.id)
-        return more
+        return more or (overdue and ledger.has_room)
 
     def _carry_out(self, state: DestinationState, origin: str, command: Command | Leave) -> None:
+        self.ledger.work.pay(1)
         last = self.ledger.last_lsn()
         try:
             self._execute(state, origin, command)
@@ -431,7 +426,7 @@ class MessageManager:
             case Publish():
                 publish(state, origin, command, ledger)
             case SettleMessages():
-                self.attachments.settle(state, origin, command)
+                self._go_on(state, origin, self.attachments.settle(state, origin, command))
             case GrantCredit():
                 self.attachments.grant(origin, command)
             case OpenProducer():
@@ -448,16 +443,22 @@ class MessageManager:
                 except NotYet:
                     state.postpone(origin, command)
             case _:
-                self._execute_ending(state, command)
+                self._execute_ending(state, origin, command)
 
-    def _execute_ending(self, state: DestinationState, command: Command | Leave) -> None:
+    def _go_on(self, state: DestinationState, origin: str, rest: Command | Leave | None) -> None:
+        """What is left of a long command comes before everything else, when others had their turn."""
+        if rest is not None:
+            state.inbox.appendleft((origin, rest))
+            self._queued += 1
+
+    def _execute_ending(self, state: DestinationState, origin: str, command: Command | Leave) -> None:
         match command:
             case CloseProducer():
                 self._leaving.close_producer(state, command.session)
             case PauseSession():
                 self.attachments.pause(command.session, state)
             case Leave():
-                self._leaving.leave(state, command)
+                self._go_on(state, origin, self._leaving.leave(state, command))
             case _:
                 raise IllegalState(f"{type(command).__name__} is not a command for a destination.")
 
@@ -478,12 +479,14 @@ class MessageManager:
 
     # ---- work that is nobody's command
 
-    def _process_removals(self, state: DestinationState) -> None:
+    def _process_removals(self, state: DestinationState) -> bool:
+        """True when there is more than one turn does."""
         dead = self.directory.dead_messages(self.ledger)
         targets: set[int] = {dead.id}
-        if process_removals(state, dead, partial(origin_of, self.directory, self.ledger, targets), self.ledger):
-            for target in targets:
-                self._agenda.add_when_durable(self.ledger.last_lsn(), target)
+        moved = process_removals(state, dead, partial(origin_of, self.directory, self.ledger, targets), self.ledger)
+        for target in targets if moved else ():
+            self._agenda.add_when_durable(self.ledger.last_lsn(), target)
+        return moved >= REMOVALS_PER_TURN
 
     def _changed(self, state: DestinationState) -> None:
         """Somebody else's request has changed a destination."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Any
 
 from tocsin.message_manager.destination import DestinationState
@@ -66,6 +66,9 @@ def cut(state: DestinationState, start: int, end: int, parts: int) -> list[int]:
     if start > end:
         raise ProtocolError(f"A range of offsets ends at {end}, before it begins at {start}.")
     firsts = state.log.firsts
+    between = firsts[bisect_right(firsts, start) : bisect_left(firsts, end)]
+    if len(between) < parts:
+        return [start, *between, end]
     low, high = max(start, state.log.first_offset), min(end, state.log.next_offset)
     cuts = [start]
     for part in range(1, parts):

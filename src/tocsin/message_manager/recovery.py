@@ -119,6 +119,7 @@ class Recovery:
 
     def begin_epoch(self, lsn: int) -> None:
         """Another member serves from this record on: non-persistent messages are gone, for everybody alike."""
+        self._directory.volatile.clear()
         for state in self._directory:
             if lsn > state.lsn:
                 state.forget_volatile(self.ledger)

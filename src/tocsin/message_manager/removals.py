@@ -23,9 +23,12 @@ from tocsin.model.dead_notes import ATTEMPTS, NOTES, ORIGIN, REASON, SUBSCRIPTIO
 from tocsin.model.destination import Destination, parse_destination
 from tocsin.model.editing import readdress
 from tocsin.model.errors import InvalidDestination, MessageTooLarge, TocsinError
-from tocsin.model.limits import BLOCK_BYTES_MAX, REASON_BYTES_MAX
+from tocsin.model.limits import BLOCK_BYTES_MAX, REASON_BYTES_MAX, REMOVALS_PER_TURN
 from tocsin.model.ranges import Range
 from tocsin.model.values import Int
+
+_ROWS_PER_MOVE = 8
+"""Moving a message costs as much as looking at so many rows."""
 
 FindDestination = Callable[[Destination, str | None], DestinationState]
 
@@ -41,12 +44,13 @@ def origin_of(
     return target
 
 
-def process_removals(state: DestinationState, dead: DestinationState, find: FindDestination, ledger: Ledger) -> bool:
-    """Moves what waits in `removals`; stops at a block that is not at hand, and when the journal has no room.
+def process_removals(state: DestinationState, dead: DestinationState, find: FindDestination, ledger: Ledger) -> int:
+    """Moves what waits in `removals`; stops at a block that is not at hand, when the journal has no room, and when that
+    is enough for one turn.
 
-    Says whether anything moved. A full disk needs its last room for acknowledgements: what is dead waits.
+    Returns how many parts of rows have moved. A full disk needs its last room for acknowledgements: what is dead waits.
     """
-    before = ledger.last_lsn()
+    moved = 0
     while state.removals:
         removal = state.removals[0]
         for row, part in state.rows_in(removal.start, removal.end):
@@ -56,11 +60,16 @@ def process_removals(state: DestinationState, dead: DestinationState, find: Find
                 # It cannot be moved: it waits with what else is damaged.
                 _keep_aside(state, removal, part)
                 continue
-            if block is None or not _move(state, removal, row, part, block, dead, find, ledger):
-                return ledger.last_lsn() > before
+            if block is None or moved >= REMOVALS_PER_TURN:
+                return moved
+            whole = _move(state, removal, row, part, block, dead, find, ledger)
+            moved += 1
+            ledger.work.pay(_ROWS_PER_MOVE)
+            if not whole:
+                return moved
         removal.view.set_aside.remove(removal.start, removal.end)
         state.removals.popleft()
-    return ledger.last_lsn() > before
+    return moved
 
 
 def _move(

@@ -12,33 +12,43 @@ from tocsin.message_manager.records import RecordKind
 from tocsin.message_manager.storing import finish, write_in_parts
 from tocsin.message_manager.view import Returned, View
 from tocsin.model.destination import DEAD_MESSAGES
-from tocsin.model.limits import LEASES_PER_LOOK_MAX
-from tocsin.model.ranges import Range
+from tocsin.model.limits import LEASES_PER_LOOK_MAX, SETTLED_LOCKS_PER_TURN
+from tocsin.model.ranges import Range, RangeSet, merged
 from tocsin.wire.frames import Outcome, Settle
+
+_LOCKS_PER_ROW = 4
+"""Settling so many costs as much as looking at one row."""
 
 
 def settle(
     state: DestinationState, view: View, owner: ConsumerKey, settlement: Settle, lease: float, ledger: Ledger
-) -> int:
-    """Returns the LSN that makes the settlement durable. What the owner has no lock on stays as it is."""
+) -> tuple[int, list[Range]]:
+    """What the owner has no lock on stays as it is.
+
+    Returns the LSN that makes the settlement durable, and those of its ranges that are left for another turn.
+    """
+    ranges = merged(settlement.ranges)
     if settlement.outcome is Outcome.RENEW:
-        for start, end in settlement.ranges:
-            view.locks.renew(start, end, owner, ledger.now + lease)
-        return 0
-    taken = [lock for start, end in settlement.ranges for lock in view.locks.take(start, end, owner)]
+        looked = sum(view.locks.renew(start, end, owner, ledger.now + lease) for start, end in ranges)
+        ledger.work.pay((looked + len(ranges)) // _LOCKS_PER_ROW)
+        return 0, []
+    edge = view.locks.end()
+    taken, go_on = view.locks.take(ranges, owner, SETTLED_LOCKS_PER_TURN)
+    ledger.work.pay((len(taken) + len(ranges)) // _LOCKS_PER_ROW)
+    # What is delivered meanwhile is behind all that was locked, and is not meant.
+    left = RangeSet(ranges).within(go_on, edge) if go_on is not None else []
     if settlement.outcome is Outcome.ACKNOWLEDGE:
         state.counters.acknowledged += sum(lock.end - lock.start for lock in taken)
-        return finish(state, view, [(lock.start, lock.end) for lock in taken], ledger)
+        return finish(state, view, [(lock.start, lock.end) for lock in taken], ledger), left
     if settlement.outcome is Outcome.EXPIRED:
         for lock in taken:
             retire(state, view, Returned(0, lock.start, lock.end, lock.count - 1), ledger)
-        return 0
+        return 0, left
     if settlement.outcome is Outcome.RELEASE:
         put_back(state, view, taken, ledger)
-        return 0
-    return count_attempt(
-        state, view, taken, settlement.reason or "The consumer refused it.", settlement.delay_ms, ledger
-    )
+        return 0, left
+    reason = settlement.reason or "The consumer refused it."
+    return count_attempt(state, view, taken, reason, settlement.delay_ms, ledger), left
 
 
 def retire(state: DestinationState, view: View, returned: Returned, ledger: Ledger) -> None:
@@ -69,6 +79,7 @@ def give_back(
     """Messages are to be delivered again, after a wait."""
     log = state.log
     for row, (low, high) in state.rows_in(start, end):
+        ledger.work.pay(1)
         index = row - log.base
         returned = Returned(-log.priorities[index], low, high, attempts, overtaken)
         view.put_back(returned, ledger.now + wait, ledger.now)

@@ -6,8 +6,10 @@ A section is a map of values; what is large (rows, ranges, producers) is in it a
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from itertools import compress
+from itertools import accumulate, compress
+from operator import sub
 from typing import Any
 
 from tocsin.journal.snapshot import Section
@@ -68,14 +70,17 @@ def durable_needs(state: DestinationState) -> array[int]:
     volatile = [view for view in state.views.values() if not view.durable]
     if not volatile:
         return state.log.needed
-    needed = array("I", state.log.needed)
+    log, firsts = state.log, state.log.firsts
+    # How many of those that need it begin or end to do so with a row.
+    changes = [0] * (len(log) + 1)
     for view in volatile:
-        missing = view.finished.missing(max(view.start, state.log.first_offset), state.log.next_offset)
-        # A row may lack several ranges and is needed once all the same.
-        for row in {row for low, high in missing for row, _ in state.rows_in(low, high)}:
-            if state.log.span(row)[0] >= view.start:
-                needed[row - state.log.base] -= 1
-    return needed
+        counted = bisect_left(firsts, view.start)
+        for low, high in view.finished.missing(max(view.start, log.first_offset), log.next_offset):
+            # A row may lack several ranges and is needed once all the same.
+            first, counted = max(counted, bisect_right(firsts, low) - 1), max(counted, bisect_left(firsts, high))
+            changes[first] += 1
+            changes[counted] -= 1
+    return array("I", map(sub, log.needed, accumulate(changes)))
 
 
 def _view_fields(state: DestinationState, view: View) -> dict[str, Any]:

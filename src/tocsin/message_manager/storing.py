@@ -30,8 +30,12 @@ from tocsin.model.errors import (
     TocsinError,
 )
 from tocsin.model.identity import NO_ID
-from tocsin.model.limits import DELIVERY_RESERVE_MESSAGES
+from tocsin.model.limits import DELIVERY_RESERVE_MESSAGES, ROWS_PER_STEP
 from tocsin.model.ranges import Range, RangeSet
+
+_SELECTING_PER_ROW = 2
+_DURABLE_PER_ROW = 128
+"""Views that are asked about a new batch: so many of each kind cost as much as looking at one row."""
 
 
 def publish(state: DestinationState, origin: str, command: Publish, ledger: Ledger) -> None:
@@ -131,7 +135,8 @@ def forget_producer(state: DestinationState, producer_id: bytes, ledger: Ledger,
 
 
 def _store(state: DestinationState, command: Publish, ledger: Ledger) -> None:
-    block = command.block
+    block, views = command.block, state.views
+    ledger.work.pay(len(views.selecting) // _SELECTING_PER_ROW + len(views.durable) // _DURABLE_PER_ROW)
     giving_way = state.producers.to_give_way(block)
     if giving_way is not None:
         forget_producer(state, giving_way, ledger, for_good=False)
@@ -177,10 +182,9 @@ def append_time(state: DestinationState, ledger: Ledger) -> int:
 def _left_out(state: DestinationState, command: Publish) -> tuple[int, ...]:
     """Views that do not get a batch because it is their own (no-local, J82)."""
     found: list[int] = []
-    for view in state.views.values():
+    for view in state.views.no_local.values():
         known = view.subscription
-        if known is None or not known.no_local:
-            continue
+        assert known is not None
         own_client = known.client_id is not None and known.client_id == command.client_id
         if own_client or view.connection == command.block.connection_id:
             found.append(view.id)
@@ -209,17 +213,18 @@ def _after_row(state: DestinationState, ledger: Ledger, lsn: int, row_lsn: int, 
 
 
 def release_due(state: DestinationState, ledger: Ledger) -> bool:
-    """Gives offsets to delayed batches whose time has come; True when there are more than the journal takes now."""
-    while state.delayed.is_due(ledger.now_ms):
-        if not ledger.has_room:
-            return True
+    """Gives offsets to delayed batches that are due, as a turn and the journal allow; True when some are left."""
+    for _ in range(ROWS_PER_STEP):
+        if not ledger.has_room or not state.delayed.is_due(ledger.now_ms):
+            break
+        ledger.work.pay(1)
         batch = state.delayed.pop()
         first, time = state.log.next_offset, append_time(state, ledger)
         lsn = ledger.append(RecordKind.DUE, write_due(state.id, batch.lsn, first, time))
         state.apply_due(batch, lsn, time)
         reserve_ahead(state, ledger)
         _after_row(state, ledger, lsn, batch.lsn, first, False)
-    return False
+    return state.delayed.is_due(ledger.now_ms)
 
 
 def store_moved(state: DestinationState, lsn: int, block: Block, time: int, ledger: Ledger) -> None:
@@ -253,8 +258,8 @@ def write_in_parts(state: DestinationState, view: View, kind: RecordKind, ranges
 
 def reserve_ahead(state: DestinationState, ledger: Ledger) -> None:
     """D3: lets deliveries run ahead of the disk. Asked for with the publish, so that no delivery waits for it."""
-    for view in state.views.values():
-        if view.durable and view.consumers and view.requested < state.log.next_offset:
+    for view in state.views.durable.values():
+        if view.consumers and view.requested < state.log.next_offset:
             request_reserve(state, view, ledger)
 
 
@@ -275,12 +280,9 @@ def note_delivered(state: DestinationState, view: View, offset: int, ledger: Led
 
 def committed(state: DestinationState, ledger: Ledger) -> None:
     """Records have become durable: what they made may be seen."""
-    before = state.visible_end
     while state.commits and state.commits[0][0] <= ledger.committed:
         state.visible_end = state.commits.popleft()[1]
-    for view in state.views.values():
-        if state.visible_end > before:
-            view.idle = False
+    for view in state.views.durable.values():
         while view.pending_reserves and view.pending_reserves[0][0] <= ledger.committed:
             view.reserved = view.pending_reserves.popleft()[1]
             view.idle = False

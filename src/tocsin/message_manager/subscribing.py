@@ -16,6 +16,9 @@ from tocsin.model.errors import IllegalState, InvalidDestination, ResourceExhaus
 from tocsin.model.limits import SUBSCRIPTIONS_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_USER_MAX
 from tocsin.model.spelling import check_spelling
 
+_ROWS_COUNTED_PER_ROW = 256
+"""Counting one view more for so many rows costs as much as looking at one."""
+
 
 def view_for(directory: Directory, state: DestinationState, opened: OpenConsumer, ledger: Ledger) -> View:
     if state.address.kind is Kind.QUEUE:
@@ -49,17 +52,17 @@ def _shared_volatile(
 ) -> View:
     if not wanted.shared:
         raise IllegalState("A named subscription is durable, shared, or both.")
-    for other in directory:
-        view = other.view_of(wanted)
-        if view is None:
-            continue
-        known = view.subscription
-        assert known is not None
-        check_owner(known, wanted.owner)
-        if other is not state or not known.same_terms(wanted):
-            raise IllegalState(f"The shared subscription {wanted.name!r} is in use with another topic or selector.")
-        return view
-    return _subscribe(directory, state, wanted, opened, ledger)
+    assert wanted.name is not None
+    found = directory.volatile.get((wanted.client_id, wanted.name))
+    if found is None:
+        return _subscribe(directory, state, wanted, opened, ledger)
+    place, view = found
+    known = view.subscription
+    assert known is not None
+    check_owner(known, wanted.owner)
+    if place is not state or not known.same_terms(wanted):
+        raise IllegalState(f"The shared subscription {wanted.name!r} is in use with another topic or selector.")
+    return view
 
 
 def _durable(
@@ -94,16 +97,9 @@ def _check_kind(known: Subscription, shared: bool) -> None:
 
 def elsewhere(directory: Directory, fields: dict[str, Any]) -> tuple[DestinationState, View] | None:
     """The subscription of a name that is about to be opened for a topic, if it is one of another topic here."""
-    name, client_id = fields["subscription"], fields["client_id"]
-    if fields["durable"]:
-        found = directory.durable.get((client_id, name))
-        return found if found is not None and found[0].address.name != fields["topic"] else None
-    wanted = Subscription(name, client_id, False, True, None, False)
-    for state in directory:
-        view = state.view_of(wanted)
-        if view is not None and state.address.name != fields["topic"]:
-            return state, view
-    return None
+    key = (fields["client_id"], fields["subscription"])
+    found = directory.durable.get(key) if fields["durable"] else directory.volatile.get(key)
+    return found if found is not None and found[0].address.name != fields["topic"] else None
 
 
 def check_free(view: View, fields: dict[str, Any]) -> None:
@@ -134,6 +130,7 @@ def _subscribe(
     lsn = ledger.last_lsn() + 1
     if wanted.durable:
         lsn = ledger.append(RecordKind.SUBSCRIBE, write_map(fields))
+    ledger.work.pay(len(state.log) // _ROWS_COUNTED_PER_ROW)
     view = apply_subscribe(directory, state, fields, wanted.durable, lsn)
     if not wanted.durable:
         view.connection = opened.connection
@@ -164,7 +161,7 @@ def apply_subscribe(
     state.apply_subscribe(view)
     if durable:
         state.lsn = lsn
-        directory.durable[(subscription.client_id, fields["name"])] = (state, view)
+    directory.note_subscription(state, view)
     return view
 
 
@@ -178,9 +175,7 @@ def unsubscribe(directory: Directory, state: DestinationState, view: View, ledge
 
 
 def apply_unsubscribe(directory: Directory, state: DestinationState, view: View, ledger: Ledger | None) -> None:
-    known = view.subscription
-    if known is not None and known.durable and known.name is not None:
-        directory.durable.pop((known.client_id, known.name), None)
+    directory.forget_subscription(state, view)
     state.apply_unsubscribe(view, ledger)
 
 

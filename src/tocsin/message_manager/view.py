@@ -13,19 +13,22 @@ exactly one state in a view:
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left, insort
-from collections import deque
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from tocsin.message_manager.consumer import EVERYTHING, Consumer, ReadyKey
 from tocsin.message_manager.locks import Locks
 from tocsin.message_manager.searching import Search
 from tocsin.message_manager.selector import Selector
-from tocsin.model.ranges import Range, RangeSet, subtract
+from tocsin.model.ranges import Range, RangeSet, merged, subtract
 
 QUEUE_VIEW = 0
 """The id of a queue's only view."""
 PRIORITY_HIGHEST = 9
+_OFFERS_KEPT = 64
+"""Of more offers the oldest become one, for which somebody may look at more than it has to."""
 
 
 @dataclass(slots=True, order=True)
@@ -68,7 +71,8 @@ class Subscription:
 
 class View:
     __slots__ = (
-        "born", "connection", "consumers", "cursors", "drained", "filtered_from", "finished", "groups", "id", "idle",
+        "_offered", "_offers", "born", "connection", "consumers", "cursors", "drained", "filtered_from", "finished",
+        "groups", "id", "idle", "idle_end",
         "later", "locks", "pending_reserves", "ready", "requested", "reserved", "search", "selector", "set_aside",
         "start", "subscription", "suspect_below", "turn", "unreadable",
     )  # fmt: skip
@@ -89,15 +93,19 @@ class View:
         # None while no drain has ever held anything, so that others pay nothing for it.
         self.drained: RangeSet | None = None
         self.ready: list[Returned] = []
+        # (number, key) of what was put there, keys rising: who has seen fewer looks from the first it has not seen on.
+        self._offers: list[tuple[int, ReadyKey]] = []
+        self._offered = 0
         self.later: list[tuple[float, Returned]] = []
         # Set aside because their block is damaged on the disk, until it can be read again.
         self.unreadable: list[Returned] = []
         # Row numbers where each priority's search for fresh messages goes on.
         self.cursors = [0] * 10
-        self.consumers: list[Consumer] = []
+        # A dict for its order, and because many come and go.
+        self.consumers: dict[Consumer, None] = {}
         self.turn = 0
         # Message group -> consumer that has it.
-        self.groups: dict[str, Consumer] = {}
+        self.groups: OrderedDict[str, Consumer] = OrderedDict()
         # D3: offsets below `reserved` may be delivered; `requested` is on its way to the disk.
         self.reserved = 0
         self.requested = 0
@@ -110,8 +118,9 @@ class View:
         self.filtered_from = start
         # The row that the selector was last asked about on the way out.
         self.search: Search | None = None
-        # Nothing to hand out until something is stored or comes back.
+        # Nothing to hand out until more than this may be seen, or something comes back.
         self.idle = False
+        self.idle_end = 0
 
     @property
     def durable(self) -> bool:
@@ -133,8 +142,7 @@ class View:
             same = [returned for returned in run if returned.order == order]
             index = self.ready_from(same[0].key)
             self.ready[index:index] = same
-            for consumer in self.consumers:
-                consumer.looked = min(consumer.looked, same[0].key)
+            self._note_offer(same[0].key)
         self.idle = False
 
     def take_out(self, start: int, end: int) -> None:
@@ -147,8 +155,27 @@ class View:
         """What is set aside has its turn from now on."""
         self.idle = False
         insort(self.ready, returned)
-        for consumer in self.consumers:
-            consumer.looked = min(consumer.looked, returned.key)
+        self._note_offer(returned.key)
+
+    def _note_offer(self, key: ReadyKey) -> None:
+        """Each consumer finds out by itself, when it looks, from where on: there may be very many of them."""
+        offers = self._offers
+        # Who has not seen the former of them looks from the lower key on anyway.
+        while offers and offers[-1][1] >= key:
+            offers.pop()
+        self._offered += 1
+        offers.append((self._offered, key))
+        if len(offers) > _OFFERS_KEPT:
+            (_, lowest), (number, _) = offers[:2]
+            offers[:2] = [(number, lowest)]
+
+    def looked(self, consumer: Consumer) -> ReadyKey:
+        """Returned messages before this key are not for the consumer."""
+        if consumer.offers_seen != self._offered:
+            index = bisect_right(self._offers, consumer.offers_seen, key=itemgetter(0))
+            consumer.looked = min(consumer.looked, self._offers[index][1])
+            consumer.offers_seen = self._offered
+        return consumer.looked
 
     def wake(self, now: float) -> bool:
         """Moves what has waited out its back-off to the ready list; says whether there was any."""
@@ -162,8 +189,7 @@ class View:
 
     def look_again(self) -> None:
         """What a consumer might not have before, it may have now: all returned messages are looked at anew."""
-        for consumer in self.consumers:
-            consumer.looked = EVERYTHING
+        self._note_offer(EVERYTHING)
         self.idle = False
 
     def ready_from(self, key: ReadyKey) -> int:
@@ -184,15 +210,11 @@ class View:
             later = self.finished.within(start, end)
             if not later:
                 return [(start, end)]
-        taken = RangeSet(self.finished.within(start, end))
-        for low, high in self.locks.overlapping(start, end):
-            taken.add(low, high)
-        for low, high in self.set_aside.within(start, end):
-            taken.add(low, high)
+        taken = self.finished.within(start, end) + self.locks.overlapping(start, end)
+        taken += self.set_aside.within(start, end)
         if self.drained:
-            for low, high in self.drained.within(start, end):
-                taken.add(low, high)
-        return taken.missing(start, end)
+            taken += self.drained.within(start, end)
+        return RangeSet(taken).missing(start, end)
 
     def in_flight(self) -> int:
         """Messages that a consumer or a drain holds."""
@@ -207,18 +229,29 @@ class View:
 
         Messages that are on their way out already (removals) stay set aside.
         """
-        if not self.set_aside.within(start, end):
+        return self.drop_all_set_aside([(start, end)])
+
+    def drop_all_set_aside(self, ranges: list[Range]) -> list[Returned]:
+        """The same for several ranges, which are merged."""
+        found = [part for start, end in ranges for part in self.set_aside.within(start, end)]
+        if not found:
             return []
-        taken = self._cut_ready(start, end)
+        taken: list[Returned] = []
+        wanted = RangeSet(found)
+        if len(ranges) == 1:
+            taken = self._cut_ready(*ranges[0])
+        else:
+            self.ready = _cut(self.ready, wanted, taken)
         pairs, self.later = self.later, []
         for available_at, returned in pairs:
-            self.later += [(available_at, left) for left in _cut([returned], start, end, taken)]
+            self.later += [(available_at, left) for left in _cut([returned], wanted, taken)]
         heapq.heapify(self.later)
-        self.unreadable = _cut(self.unreadable, start, end, taken)
-        for consumer in self.consumers:
-            taken += [Returned(0, low, high, 0) for low, high in consumer.take_reserved(start, end)]
-        for each in taken:
-            self.set_aside.remove(each.start, each.end)
+        self.unreadable = _cut(self.unreadable, wanted, taken)
+        # Only who has a message group has anything reserved.
+        for consumer in self.consumers if self.groups else ():
+            taken += [Returned(0, low, high, 0) for low, high in consumer.take_reserved(wanted)]
+        for start, end in merged((each.start, each.end) for each in taken):
+            self.set_aside.remove(start, end)
         return taken
 
     def _cut_ready(self, start: int, end: int) -> list[Returned]:
@@ -230,7 +263,7 @@ class View:
                 low -= 1
             high = self.ready_from((order, end))
             if low < high:
-                self.ready[low:high] = _cut(self.ready[low:high], start, end, taken)
+                self.ready[low:high] = _cut(self.ready[low:high], RangeSet([(start, end)]), taken)
         return taken
 
     def delivered_end(self) -> int:
@@ -238,15 +271,14 @@ class View:
         return max(self.finished.end(), self.locks.end(), self.set_aside.end(), self.suspect_below)
 
 
-def _cut(entries: list[Returned], start: int, end: int, taken: list[Returned]) -> list[Returned]:
+def _cut(entries: list[Returned], wanted: RangeSet, taken: list[Returned]) -> list[Returned]:
+    """What is left of entries without those parts that are wanted, which are added to those that are taken."""
     kept: list[Returned] = []
     for entry in entries:
-        if entry.end <= start or entry.start >= end:
+        parts = wanted.within(entry.start, entry.end)
+        if not parts:
             kept.append(entry)
             continue
-        if entry.start < start:
-            kept.append(entry.part(entry.start, start))
-        if entry.end > end:
-            kept.append(entry.part(end, entry.end))
-        taken.append(entry.part(max(start, entry.start), min(end, entry.end)))
+        kept += [entry.part(start, end) for start, end in wanted.missing(entry.start, entry.end)]
+        taken += [entry.part(start, end) for start, end in parts]
     return kept

@@ -125,12 +125,12 @@ SUBSCRIPTIONS_PER_USER_MAX = 10_000
 INBOX_COMMANDS_MAX = 65_536
 """Commands that wait in a message manager before it takes no more from its links; each connection's own bound comes
 long before."""
-COMMANDS_PER_TURN = 64
-ANSWER_ITEMS_PER_RUN = 1_000
-"""Items that answers to requests have in one run of a message manager, before the others wait for the next."""
 GROUPS_PER_VIEW_MAX = 10_000
 GROUP_RESERVED_MESSAGES_MAX = 10_000
 ROWS_PER_STEP = 256
+WORK_PER_RUN = 2 * ROWS_PER_STEP
+"""What one run of a message manager does, in rows that are looked at: commands, items of answers and deliveries, all
+together; then the sockets have their turn."""
 FAULT_PAUSE_SECONDS = 1.0
 """How long a destination whose turn has met a mistake of ours waits for its next one."""
 READ_AHEAD_BYTES = 2 * MIB
@@ -154,6 +154,10 @@ SESSION_CLOSE_SECONDS = 10.0
 """How long closing a session or a producer waits for one answer of the server, when the application says nothing."""
 LAST_WORDS_SECONDS = 1.0
 """How long a session that gave up waiting takes to end at the server."""
+LEAVING_PER_TURN = 64
+"""Consumers of one session that go from a destination at once; the others go when it has its next turn."""
+REMOVALS_PER_TURN = 64
+"""Batches, or parts of them, that go to the dead message queue or back in one turn."""
 DEPARTURES_PER_TICK = 128
 """Sessions, consumers or connections that vanished with their client manager and are ended at once."""
 SWEPT_PER_TURN = 512
@@ -380,6 +384,8 @@ HELD_RANGES_MAX = PREFETCH_MAX
 """Ranges that a consumer may hold; one whose settlements leave more gaps is closed."""
 SETTLED_RANGES_PER_LOOK = 16_384
 """So many ranges a consumer settles between two looks at how many it holds."""
+SETTLED_LOCKS_PER_TURN = 512
+"""Rows, and parts of rows, of which a long settlement settles so many, and goes on when others had their turn."""
 LOCKS_PER_CONSUMER_MAX = 1_000_000
 """Rows, and parts of rows, that a consumer was given and has not settled; then it gets no more for now."""
 LEASES_PER_LOOK_MAX = 65_536
@@ -452,7 +458,7 @@ assert STAGE_SECONDS_DEFAULT <= STAGE_SECONDS_MAX <= CLAIM_MEMORY_SECONDS < EPOC
     "who can still commit is still known"
 )
 assert PREFETCH_DEFAULT <= PREFETCH_MAX <= DELIVERY_RESERVE_MESSAGES
-assert COMMANDS_PER_TURN <= INBOX_COMMANDS_MAX
+assert WORK_PER_RUN <= INBOX_COMMANDS_MAX
 assert DRAIN_RANGES_PER_TAKE < DRAIN_RANGES_PER_ANSWER and 4 * DRAIN_RANGES_PER_ANSWER < VALUE_ITEMS_MAX
 assert SEGMENT_BYTES_MIN < SEGMENT_BYTES_DEFAULT <= SNAPSHOT_EVERY_BYTES
 assert SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX < 1 << 32, "positions in a segment are u32"

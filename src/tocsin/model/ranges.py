@@ -20,10 +20,19 @@ class RangeSet:
     __slots__ = ("_ends", "_starts")
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        for start, end in ranges:
-            self.add(start, end)
+        """Ranges in any order; what overlaps or touches becomes one, at the price of sorting them."""
+        starts: list[int] = []
+        ends: list[int] = []
+        for start, end in sorted(ranges):
+            if start >= end:
+                continue
+            if not ends or start > ends[-1]:
+                starts.append(start)
+                ends.append(end)
+            elif end > ends[-1]:
+                ends[-1] = end
+        self._starts = starts
+        self._ends = ends
 
     def add(self, start: int, end: int) -> None:
         """Adds a range; neighbours and overlaps become one."""
@@ -90,6 +99,11 @@ class RangeSet:
             found.append((start, end))
         return found
 
+    def common(self, other: RangeSet) -> RangeSet:
+        """What both sets have, by looking at each range of the one that has fewer."""
+        few, many = (self, other) if len(self) <= len(other) else (other, self)
+        return RangeSet(part for start, end in few for part in many.within(start, end))
+
     def next_missing(self, number: int) -> int:
         """The first number at or after the given one that is not in the set."""
         index = bisect_right(self._starts, number) - 1
@@ -140,7 +154,10 @@ def unpack_ranges(data: bytes) -> list[Range]:
 
 def subtract(ranges: Iterable[Range], taken: Iterable[Range]) -> list[Range]:
     """The ranges without those taken away; both may be in any order."""
-    left = RangeSet(ranges)
-    for start, end in taken:
-        left.remove(start, end)
-    return list(left)
+    gone = RangeSet(taken)
+    return [part for start, end in RangeSet(ranges) for part in gone.missing(start, end)]
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """The same numbers in ranges that rise and neither touch nor overlap."""
+    return list(RangeSet(ranges))

@@ -64,6 +64,7 @@ from typing import Any
 
 from tocsin.model.errors import MessageFormatError, MessageTooLarge, ProtocolError
 from tocsin.model.limits import CONTROL_BYTES_MAX, RANGES_PER_FRAME_MAX, REASON_BYTES_MAX, SEQUENCE_MAX
+from tocsin.model.ranges import merged
 from tocsin.model.values import Bytes, decode_fields, encode_fields
 
 VERSION = 1
@@ -282,7 +283,8 @@ def read_settle(payload: Bytes) -> Settle:
     reason = str(payload[end : end + reason_size], "utf-8", "replace") if reason_size else ""
     if any(first > last for first, last in spans):
         raise ProtocolError("A range in a SETTLE frame ends before it begins.")
-    return Settle(consumer, kind, number, spans, None if delay == OWN_POLICY else delay, reason)
+    # What is named several times is settled once.
+    return Settle(consumer, kind, number, merged(spans), None if delay == OWN_POLICY else delay, reason)
 
 
 def read_settled(payload: Bytes) -> Settled:
