@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -17,9 +18,13 @@ def steps_of(action: Callable[[], Any]) -> int:
         return watch
 
     former = sys.gettrace()
+    # What others have left behind is not to be cleared away meanwhile.
+    gc.collect()
+    gc.disable()
     sys.settrace(watch)
     try:
         action()
     finally:
         sys.settrace(former)
+        gc.enable()
     return steps
