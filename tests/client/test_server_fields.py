@@ -36,7 +36,7 @@ WORDS: Fields = {"code": 1, "text": "why"}
 ANSWERS: dict[str, Fields] = {
     "WELCOME": {
         "connection": b"c" * 16, "token": b"t", "heartbeat": 10.0, "max_message_bytes": 1, "max_block_bytes": 1,
-        "server": "s",
+        "server": "s", "time_ms": 1,
     },
     "REPLY": {"id": 1},
     "FAILURE": {"id": 1, "request": 1, **WORDS},
@@ -72,7 +72,7 @@ ANSWERS: dict[str, Fields] = {
     "cluster.status": {"groups": [GROUP], "client_managers": [{"node": 1, "state": "up"}]},
 }  # fmt: skip
 MAY_BE_MISSING = {
-    "WELCOME": {"heartbeat", "max_message_bytes", "max_block_bytes", "server"},
+    "WELCOME": {"heartbeat", "max_message_bytes", "max_block_bytes", "server", "time_ms"},
     "FAILURE": {"id", "request", "code", "text"},
     "REFUSED": {"code", "text"},
     "NOTICE": {"consumer", "gone", "finished", "end", "code", "text"},

@@ -58,14 +58,7 @@ from tocsin.model.errors import (
 )  # fmt: skip
 from tocsin.model.limits import SESSION_EPOCH_MAX, SESSIONS_PER_CONNECTION_MAX
 from tocsin.model.values import Bytes
-from tocsin.wire.frames import (
-    Frame,
-    FrameType,
-    control,
-    read_credit,
-    read_settle,
-    signal,
-)  # fmt: skip
+from tocsin.wire.frames import Frame, FrameType, control, read_credit, read_settle, signal
 
 
 class ClientManager:
