@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 from tests.simulation.test_cluster_mutants import MUTANTS as CLUSTER_MUTANTS
+from tests.simulation.test_cluster_mutants import RARE as RARE_OF_CLUSTERS
 from tests.simulation.test_mutants import MUTANTS, RARE, STEERED, Mutant
 
 from tocsin.testing.clusters.run import run_cluster
@@ -34,7 +35,7 @@ def hunts() -> Iterator[Hunt]:
     # What the tests steer towards is among the rare ones by its name.
     for mutant in (*(each for each in MUTANTS if each.options != STEERED), *RARE):
         yield Hunt(mutant.name, str(mutant.shape), "replication", _patch(mutant), _seeds_of(mutant))
-    for parameters in CLUSTER_MUTANTS:
+    for parameters in (*CLUSTER_MUTANTS, *RARE_OF_CLUSTERS):
         breaks, shape, only, _ = cast("tuple[Any, ...]", parameters.values)
         yield Hunt(str(parameters.id), str(shape), "clusters", breaks, _clusters_of(shape, only))
 

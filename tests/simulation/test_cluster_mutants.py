@@ -164,12 +164,16 @@ MUTANTS = [
     ),
     pytest.param(dropping_needs_room, RETAINED, ("fill_disk",), ("I0",), id="S6 dropping needs no room"),
     pytest.param(damage_is_the_end, RETAINED, ("rot_topic",), ("I0",), id="S7 damage is one reader's error"),
-    pytest.param(acknowledge_returns, ClusterShape(2, 1), ("cut_client",), ("I10",), id="late acknowledge() raises"),
     pytest.param(
         confirmed_is_not_said, ClusterShape(1, 0), ("stall", "crash_primary"), ("I8", "I1"), id="D1 volatile is no gap"
     ),
     pytest.param(raw_wall_clock, ClusterShape(2, 1), ("set_clock",), ("I1", "T1"), id="delays by a slewed clock"),
 ]
+RARE = [
+    pytest.param(acknowledge_returns, ClusterShape(2, 1), ("cut_client",), ("I10",), id="late acknowledge() raises"),
+]
+"""Too rare for every day."""
+SEEDS_OF_RARE = 400
 
 
 @pytest.mark.timeout(300)
@@ -181,6 +185,17 @@ def test_the_checkers_catch(
     assert caught(shape, only, seeds=4) is None
     break_rule(monkeypatch)
     assert caught(shape, only) in invariants
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("break_rule", "shape", "only", "invariants"), RARE)
+def test_the_checkers_catch_what_is_rare(
+    break_rule: Callable[[pytest.MonkeyPatch], None], shape: ClusterShape, only: tuple[str, ...],
+    invariants: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    break_rule(monkeypatch)
+    assert caught(shape, only, seeds=SEEDS_OF_RARE) in invariants
 
 
 def test_a_row_that_is_gone_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:

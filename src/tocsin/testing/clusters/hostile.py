@@ -18,6 +18,7 @@ from tocsin.model.destination import parse_destination
 from tocsin.model.errors import TocsinError
 from tocsin.testing.clusters.client import Script, SimulatedClient
 from tocsin.testing.clusters.group_checks import HOSTILE
+from tocsin.testing.clusters.history import HOSTILE_BODY
 from tocsin.testing.clusters.lines import Line
 from tocsin.testing.clusters.workload import Pace
 from tocsin.wire.frames import Credit, FrameType, Outcome, Settle, control, write_credit, write_settle
@@ -60,7 +61,7 @@ class HostileClient(SimulatedClient):
                 session = yield from open_session(core, random.choice(("auto", "client")), False)
                 consumer = yield from open_consumer(session, make_spec(OWN_QUEUE, prefetch=random.choice((1, 20))))
                 for _ in range(random.randint(1, 12)):
-                    session.lane(lane_of).add(_KEY, "hostile", 7, 0, None)
+                    session.lane(lane_of).add(_KEY, HOSTILE_BODY, len(HOSTILE_BODY), 0, None)
                     yield 0.4 * random.random()
                     message = consumer.take()
                     if message is not None and session.ack == "client":
