@@ -47,7 +47,7 @@ from tocsin.message_manager.state_hash import describe_directory
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidClientId, InvalidDestination, ProtocolError
 from tocsin.model.identity import DestinationId, Lsn
-from tocsin.model.limits import DEPARTURES_PER_TICK, ROWS_PER_STEP
+from tocsin.model.limits import DEPARTURES_PER_TICK, ROWS_PER_STEP, WORK_PER_RUN
 from tocsin.model.ranges import pack_ranges
 from tocsin.wire.frames import Outcome, Settle
 
@@ -516,7 +516,7 @@ def test_a_session_with_many_consumers_of_a_destination_leaves_it_piece_by_piece
     while view.consumers:
         assert not stage.manager.take_replies(), "it is answered when all of it is done"
         stage.manager.run()
-        assert 0 < before - len(view.consumers) <= ROWS_PER_STEP
+        assert 0 < before - len(view.consumers) <= WORK_PER_RUN
         before, runs = len(view.consumers), runs + 1
     assert runs > 1
     stage.settle()
