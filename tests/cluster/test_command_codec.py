@@ -32,6 +32,7 @@ from tocsin.model.destination import Destination, Kind
 from tocsin.model.errors import ProtocolError
 from tocsin.model.identity import DestinationId
 from tocsin.model.limits import HELD_RANGES_MAX
+from tocsin.model.ranges import merged
 from tocsin.wire.frames import Outcome, Settle
 
 U32, U63, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**63 - 1), st.integers(0, 2**64 - 1)
@@ -43,7 +44,8 @@ SPANS = st.lists(st.tuples(U63, U63).map(lambda pair: (min(pair), max(pair))), m
 DESTINATION = st.builds(Destination, st.sampled_from(Kind), TEXT, st.booleans())
 FIELDS = st.dictionaries(TEXT, st.none() | st.booleans() | I64 | TEXT | ID | st.lists(I64, max_size=3), max_size=4)
 DELAY = st.none() | st.integers(0, 2**32 - 2)
-SETTLE = st.builds(Settle, U32, st.sampled_from(Outcome), U64, SPANS, DELAY, TEXT)
+# A settlement is merged where it is read.
+SETTLE = st.builds(Settle, U32, st.sampled_from(Outcome), U64, SPANS.map(merged), DELAY, TEXT)
 
 # One strategy for each kind but Publish, whose blocks do not compare.
 COMMANDS = st.one_of(
