@@ -44,6 +44,7 @@ SPANS = st.lists(st.tuples(U63, U63).map(lambda pair: (min(pair), max(pair))), m
 DESTINATION = st.builds(Destination, st.sampled_from(Kind), TEXT, st.booleans())
 FIELDS = st.dictionaries(TEXT, st.none() | st.booleans() | I64 | TEXT | ID | st.lists(I64, max_size=3), max_size=4)
 DELAY = st.none() | st.integers(0, 2**32 - 2)
+# A settlement is merged where it is read.
 SETTLE = st.builds(Settle, U32, st.sampled_from(Outcome), U64, SPANS.map(merged), DELAY, TEXT)
 
 # One strategy for each kind but Publish, whose blocks do not compare.

@@ -78,3 +78,22 @@ def test_commands_of_many_destinations_are_carried_out_over_several_runs() -> No
         assert 0 < before - stage.manager.waiting <= WORK_PER_RUN + ROWS_PER_STEP
         runs, before = runs + 1, stage.manager.waiting
     assert runs >= 2
+
+
+def test_a_destination_that_is_alone_has_the_whole_run_and_else_a_step_of_it() -> None:
+    stage = Stage()
+    names = [f"queue:q{number}" for number in range(3)]
+    for name in names:
+        stage.open_producer(CM1, destination=name)
+    for others in (names[:1], names):
+        for name in others:
+            for number in range(WORK_PER_RUN + ROWS_PER_STEP):
+                asked = Administer(number, "offset.range", {"destination": name})
+                stage.manager.handle(CM1, asked, stage.clock.now(), stage.clock.wall())
+        stage.manager.run()
+        left = [len(stage.state(name).inbox) for name in others]
+        if len(others) == 1:
+            assert left == [ROWS_PER_STEP]
+        else:
+            assert left[:2] == [WORK_PER_RUN] * 2, "one step each, then the run is over"
+        stage.settle()

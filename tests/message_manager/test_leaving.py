@@ -49,7 +49,7 @@ from tocsin.message_manager.state_hash import describe_directory
 from tocsin.model.destination import parse_destination
 from tocsin.model.errors import IllegalState, InvalidClientId, InvalidDestination, ProtocolError
 from tocsin.model.identity import DestinationId, Lsn
-from tocsin.model.limits import DEPARTURES_PER_TICK, LEAVING_PER_TURN
+from tocsin.model.limits import DEPARTURES_PER_TICK, ROWS_PER_STEP, WORK_PER_RUN
 from tocsin.model.ranges import pack_ranges
 from tocsin.wire.frames import Outcome, Settle
 
@@ -557,7 +557,7 @@ def test_thousands_that_vanish_with_their_client_manager_are_ended_some_at_a_tim
 
 
 def test_a_session_with_many_consumers_of_a_destination_leaves_it_piece_by_piece() -> None:
-    stage, count = Stage(), 10 * LEAVING_PER_TURN
+    stage, count = Stage(), 3 * ROWS_PER_STEP
     for number in range(count):
         stage.open_consumer(CM1, consumer=number + 1)
     stage.manager.handle(CM1, CloseSession(99, SESSION, counted=False), stage.clock.now(), stage.clock.wall())
@@ -565,7 +565,7 @@ def test_a_session_with_many_consumers_of_a_destination_leaves_it_piece_by_piece
     while view.consumers:
         assert not stage.manager.take_replies(), "it is answered when all of it is done"
         stage.manager.run()
-        assert 0 < before - len(view.consumers) <= 6 * LEAVING_PER_TURN
+        assert 0 < before - len(view.consumers) <= WORK_PER_RUN
         before, runs = len(view.consumers), runs + 1
     assert runs > 1
     stage.settle()

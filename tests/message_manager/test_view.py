@@ -211,3 +211,28 @@ def test_several_ranges_are_taken_out_at_once() -> None:
     assert it.set_aside.count() == 20 - 8
     left = [*it.ready, *(entry for _, entry in it.later)]
     assert sorted(spans(left)) == [(0, 1), (8, 10), (12, 14), (16, 18), (29, 30), (32, 34), (36, 38)]
+
+
+def test_many_that_come_back_are_put_where_each_of_them_would_be() -> None:
+    random = Random(8)
+    for _ in range(50):
+        one, many, start, rows = view(), view(), 0, []
+        for _ in range(30):
+            start += random.choice((0, 0, 0, 3))
+            rows.append(Returned(-random.randrange(3), start, start + 2, 0))
+            start += 2
+        early = {random.randrange(30) for _ in range(8)}
+        for it in (one, many):
+            for index in early:
+                it.put_back(rows[index], 0.0, 0.0)
+        late = [row for index, row in enumerate(rows) if index not in early]
+        many.put_back_all(late)
+        for row in late:
+            one.put_back(row, 0.0, 0.0)
+        assert many.ready == one.ready and many.set_aside == one.set_aside
+
+
+def test_a_long_run_that_comes_back_is_one_step() -> None:
+    rows, it = [Returned(-4, start, start + 1, 0) for start in range(500)], view()
+    assert steps_of(partial(it.put_back_all, rows)) < 6 * 500
+    assert it.ready == rows and list(it.set_aside) == [(0, 500)] and len(it._offers) == 1

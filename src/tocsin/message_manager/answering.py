@@ -43,5 +43,5 @@ class Answering:
             waiting, self.waiting = self.waiting, deque()
             while waiting and not work.is_over:
                 take(*waiting.popleft())
-            self.waiting = waiting
+            self.waiting += waiting
         return bool(self.waiting)

@@ -24,7 +24,7 @@ from tocsin.model.ranges import Range, RangeSet, subtract
 from tocsin.model.reading import range_of
 
 _LOCKS_PER_ROW = 256
-"""Passing by so many locks or rows costs as much as looking at one row."""
+"""Passing by so many locks, readers or rows costs as much as looking at one row."""
 
 
 @dataclass(slots=True)
@@ -150,6 +150,7 @@ def detach(directory: Directory, attachment: Attachment, counted: bool, ledger: 
     """A consumer goes. `counted`: it vanished with what it held, so that counts as a delivery attempt."""
     consumer, state, view = attachment.consumer, attachment.state, attachment.view
     if view is None:
+        ledger.work.pay(len(state.readers) // _LOCKS_PER_ROW)
         if consumer in state.readers:
             state.readers.remove(consumer)
         return 0
@@ -157,7 +158,7 @@ def detach(directory: Directory, attachment: Attachment, counted: bool, ledger: 
         return 0
     # Who has locks is looked for among all locks, and an unsubscribed view in all rows.
     rows = len(state.log) if not view.durable else 0
-    ledger.work.pay(1 + (rows + len(view.locks)) // _LOCKS_PER_ROW)
+    ledger.work.pay((rows + len(view.locks)) // _LOCKS_PER_ROW)
     taken = view.locks.take_owner(consumer.key)
     lsn = 0
     if counted:

@@ -30,7 +30,7 @@ from tocsin.message_manager.readers import serve_readers
 from tocsin.message_manager.sessions import is_of, same_manager
 from tocsin.message_manager.settlement import settle
 from tocsin.model.errors import IllegalState, ResourceExhausted, TocsinError
-from tocsin.model.limits import HELD_RANGES_MAX, LEAVING_PER_TURN, SETTLED_RANGES_PER_LOOK
+from tocsin.model.limits import HELD_RANGES_MAX, ROWS_PER_STEP, SETTLED_RANGES_PER_LOOK
 from tocsin.model.ranges import Range, RangeSet, pack_ranges
 
 _HELD_PER_ROW = 64
@@ -172,21 +172,25 @@ class Attachments:
     def leave(self, session: bytes, state: DestinationState, counted: bool, origin: str | None) -> bool:
         """A session's consumers go from a destination; with an origin, only those that still have it.
 
-        So many of them go as one turn takes; True when that were all.
+        So many of them go as one step allows; True when that were all.
         """
         going = (
             (key, attachment)
             for key, attachment in self.by_key.of_session_at(session, state)
             if origin in (None, attachment.consumer.origin)
         )
-        some = list(islice(going, LEAVING_PER_TURN))
-        for key, attachment in some:
+        work = self._ledger.work
+        left = work.left - ROWS_PER_STEP
+        for key, attachment in list(islice(going, ROWS_PER_STEP + 1)):
+            if work.left <= left:
+                return False
+            work.pay(1)
             self.by_key.remove(key)
             if counted and attachment.view is not None:
                 locks = attachment.view.locks.of(key)
                 self._forfeits.note(key, ((lock.start, lock.end) for lock in locks))
             detach(self._directory, attachment, counted, self._ledger)
-        return len(some) < LEAVING_PER_TURN
+        return True
 
     def end_all(self, state: DestinationState, error: TocsinError) -> None:
         """The destination is gone: its consumers are told."""

@@ -321,10 +321,9 @@ class DestinationState:
             low = bisect_left(firsts, view.start)
         if low < high and firsts[low] < start and not view.finished.covers(*log.span(log.base + low)):
             low += 1
-        if low < high:
-            first, last = log.span(log.base + high - 1)
-            if last > end and not view.finished.covers(first, last):
-                high -= 1
+        last = firsts[high] if high < len(firsts) else log.next_offset
+        if last > end and low < high and not view.finished.covers(firsts[high - 1], last):
+            high -= 1
         return low, high
 
     def trim(self) -> None:

@@ -124,7 +124,9 @@ class DestinationLog:
 
     def unneeded(self, low: int, high: int) -> list[int]:
         """Which of the rows from one index to another nobody needs."""
-        return [index for index in range(low, high) if not self.needed[index]] if 0 in self.needed[low:high] else []
+        if low < high and 0 in self.needed[low:high]:
+            return [index for index in range(low, high) if not self.needed[index]]
+        return []
 
     def row_at(self, offset: int) -> int:
         """Row number of the row that has the offset; the row must exist."""

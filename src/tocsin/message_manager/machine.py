@@ -371,7 +371,8 @@ class MessageManager:
 
     def _serve(self, state: DestinationState) -> bool:
         ledger, work = self.ledger, self.ledger.work
-        left = work.left - ROWS_PER_STEP
+        # Who is alone has the whole run.
+        left = work.left - ROWS_PER_STEP if len(self._agenda) else min(0, work.left - ROWS_PER_STEP)
         last = ledger.last_lsn()
         self._containment.run(_SHOWING, None, committed, state, ledger)
         if state.postponed:

@@ -68,25 +68,37 @@ def put_back(state: DestinationState, view: View, taken: list[Lock], ledger: Led
     flagged, because what is not comes in order.
     """
     overtaken = len(view.consumers) > 1
-    for lock in taken:
-        give_back(state, view, lock.start, lock.end, lock.count - 1, 0.0, ledger, overtaken=overtaken)
+    rows = [
+        row
+        for lock in taken
+        for row in _returned(state, lock.start, lock.end, lock.count - 1, ledger, overtaken=overtaken)
+    ]
+    view.put_back_all(rows)
 
 
 def give_back(
-    state: DestinationState, view: View, start: int, end: int, attempts: int, wait: float, ledger: Ledger,
-    *, overtaken: bool = False,
-) -> None:  # fmt: skip
+    state: DestinationState, view: View, start: int, end: int, attempts: int, wait: float, ledger: Ledger
+) -> None:
     """Messages are to be delivered again, after a wait."""
-    log = state.log
-    for row, (low, high) in state.rows_in(start, end):
-        ledger.work.pay(1)
-        index = row - log.base
-        returned = Returned(-log.priorities[index], low, high, attempts, overtaken)
+    for returned in _returned(state, start, end, attempts, ledger):
         view.put_back(returned, ledger.now + wait, ledger.now)
+
+
+def _returned(
+    state: DestinationState, start: int, end: int, attempts: int, ledger: Ledger, *, overtaken: bool = False
+) -> list[Returned]:
+    """The rows of a range that is to be delivered again."""
+    log = state.log
+    rows: list[Returned] = []
+    for row, (low, high) in state.rows_in(start, end):
+        index = row - log.base
+        rows.append(Returned(-log.priorities[index], low, high, attempts, overtaken))
         expiry = log.expiries[index]
         if expiry and expiry <= ledger.now_ms:
             # Its time ran out while it was in flight: the timer takes it out, also when no consumer ever asks.
             heapq.heappush(state.expiring, (expiry, row))
+    ledger.work.pay(len(rows))
+    return rows
 
 
 def count_attempt(

@@ -214,9 +214,11 @@ def _after_row(state: DestinationState, ledger: Ledger, lsn: int, row_lsn: int, 
 
 def release_due(state: DestinationState, ledger: Ledger) -> bool:
     """Gives offsets to delayed batches that are due, as a turn and the journal allow; True when some are left."""
-    for _ in range(ROWS_PER_STEP):
-        if not ledger.has_room or not state.delayed.is_due(ledger.now_ms):
-            break
+    left = ROWS_PER_STEP
+    while state.delayed.is_due(ledger.now_ms):
+        if not left or not ledger.has_room:
+            return True
+        left -= 1
         ledger.work.pay(1)
         batch = state.delayed.pop()
         first, time = state.log.next_offset, append_time(state, ledger)
@@ -224,7 +226,7 @@ def release_due(state: DestinationState, ledger: Ledger) -> bool:
         state.apply_due(batch, lsn, time)
         reserve_ahead(state, ledger)
         _after_row(state, ledger, lsn, batch.lsn, first, False)
-    return state.delayed.is_due(ledger.now_ms)
+    return False
 
 
 def store_moved(state: DestinationState, lsn: int, block: Block, time: int, ledger: Ledger) -> None:

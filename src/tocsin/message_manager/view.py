@@ -135,6 +135,14 @@ class View:
             heapq.heappush(self.later, (available_at, returned))
         self.idle = False
 
+    def put_back_all(self, rows: list[Returned]) -> None:
+        """Sets many messages aside, in the order of offsets; each run of neighbours is one step."""
+        begin = 0
+        for index in range(1, len(rows) + 1):
+            if index == len(rows) or rows[index].start != rows[index - 1].end:
+                self.put_back_run(rows[begin:index])
+                begin = index
+
     def put_back_run(self, run: list[Returned]) -> None:
         """Sets messages aside that are next to each other, in the order of offsets: as one step, for many rows."""
         self.set_aside.add(run[0].start, run[-1].end)

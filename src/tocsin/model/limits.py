@@ -154,8 +154,6 @@ SESSION_CLOSE_SECONDS = 10.0
 """How long closing a session or a producer waits for one answer of the server, when the application says nothing."""
 LAST_WORDS_SECONDS = 1.0
 """How long a session that gave up waiting takes to end at the server."""
-LEAVING_PER_TURN = 64
-"""Consumers of one session that go from a destination at once; the others go when it has its next turn."""
 REMOVALS_PER_TURN = 64
 """Batches, or parts of them, that go to the dead message queue or back in one turn."""
 DEPARTURES_PER_TICK = 128

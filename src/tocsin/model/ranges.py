@@ -160,4 +160,6 @@ def subtract(ranges: Iterable[Range], taken: Iterable[Range]) -> list[Range]:
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
     """The same numbers in ranges that rise and neither touch nor overlap."""
-    return list(RangeSet(ranges))
+    found = list(ranges)
+    # Mostly there is one.
+    return found if len(found) == 1 and found[0][0] < found[0][1] else list(RangeSet(found))
