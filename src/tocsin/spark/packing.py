@@ -31,6 +31,7 @@ MODULES = (
     "journal/stream_view.py",
     "runtime/__init__.py",
     "runtime/local.py",
+    "runtime/ownership.py",
     "runtime/ports.py",
     "runtime/spinning.py",
     "runtime/tls.py",

@@ -109,9 +109,6 @@ class Workload:
                 continue
             self._operations += 1
             waiting += self._send(client, session, self._random.choice(destinations))
-            if self._bodies % 16 == 0:
-                for lane in [lane for lane in session.lanes.values() if lane.is_idle]:
-                    session.close_lane(lane)
             expired = any(isinstance(pending.error, ProducerExpired) for pending in waiting)
             if expired or self._random.random() < 0.02:
                 for pending in waiting:
